@@ -1,0 +1,1 @@
+"""A Lightning callbacks package; path, import and class_path are the same."""

@@ -1,0 +1,1 @@
+"""Engines that draw completions: one protocol, one file for each engine."""

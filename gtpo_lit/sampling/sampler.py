@@ -1,0 +1,29 @@
+"""What a rollout needs from an engine that draws completions."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from gtpo_lit.policy import CausalPolicy
+from gtpo_lit.types import Completion, SampleRequest, SamplingSettings
+
+
+class Sampler(ABC):
+    """Draws completions from the current policy.
+
+    The caller pushes weights before it draws, with a version that grows by one at every change.
+    """
+
+    @abstractmethod
+    def push_weights(self, policy: CausalPolicy, version: int) -> None:
+        """Make `generate` draw from `policy` as it is now. Cheap if `version` is not new."""
+
+    @abstractmethod
+    def generate(
+        self, requests: Sequence[SampleRequest], settings: SamplingSettings
+    ) -> list[list[Completion]]:
+        """For each request, one completion for each of its seeds, in order."""
+
+    def close(self) -> None:
+        """Give back what the engine holds."""
