@@ -17,6 +17,9 @@ class Meters:
 
     Names that end in `max` or `min` reduce that way, `add` and the loss by sum, all other metrics
     by their mean over loss tokens.
+
+    Attributes:
+        last: metrics that are equal on all ranks, of which the newest value counts.
     """
 
     def __init__(self) -> None:
@@ -29,6 +32,7 @@ class Meters:
         self._sums: dict[str, Tensor] = {}
         self._weight = torch.zeros((), dtype=torch.float64)
         self._norms: list[Tensor] = []
+        self.last: dict[str, float] = {}
         self._window = torch.zeros(())
 
     @property
@@ -83,6 +87,7 @@ class Meters:
         if self._norms:
             norms = torch.stack(self._norms)
             result["train/gradient/norm"] = float(norms.mean())
+        result |= self.last
         self.clear()
         return result
 

@@ -13,7 +13,8 @@ from torch import Tensor
 from gtpo_lit.algorithms.algorithm import Algorithm
 from gtpo_lit.functional.surrogate import KLKind, aggregate_tokens, kl_estimate
 from gtpo_lit.meters import Meters
-from gtpo_lit.policy import CausalPolicy, PolicySpec
+from gtpo_lit.policy import CausalPolicy
+from gtpo_lit.policy_spec import PolicySpec
 from gtpo_lit.rollout.host import refuse_changes
 from gtpo_lit.schedule import Schedule
 from gtpo_lit.types import Graded, Rollouts
@@ -119,14 +120,16 @@ class PolicyModule(LightningModule):
             if bool(bad):
                 raise NonFiniteError(self._describe(name))
         self.meters.update_norm(norm)
+        self.meters.last["train/learning_rate"] = optimizer.param_groups[0]["lr"]
 
-    def on_train_epoch_end(self) -> None:
-        """Log the step: sums and counts of all ranks, reduced once."""
-        source = cast("StepSource", self.trainer.datamodule)  # type: ignore[attr-defined]
-        rate = self.trainer.optimizers[0].param_groups[0]["lr"]
-        values = self.meters.reduce() | source.step_metrics | {"train/learning_rate": rate}
+    def on_train_batch_end(self, outputs: Any, batch: Rollouts, batch_idx: int) -> None:
+        """After the step's last micro-batch, log it: sums and counts of all ranks, reduced once."""
+        if not self.trainer.is_last_batch:
+            return
+        source = cast("StepSource", cast(Any, self.trainer).datamodule)
+        values = self.meters.reduce() | source.step_metrics
         values |= {f"time/{name}_seconds": value for name, value in source.seconds.items()}
-        self.log_dict(values, on_step=False, on_epoch=True)
+        self.log_dict(values, on_step=False, on_epoch=True, batch_size=1)
 
     def configure_optimizers(self) -> Any:
         """The optimiser and its schedule, which counts optimiser steps."""

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from gtpo_lit.algorithms.algorithm import Algorithm
-from gtpo_lit.policy import CausalPolicy, PolicySpec
+from gtpo_lit.policy import CausalPolicy
+from gtpo_lit.policy_spec import PolicySpec
 
 
 class PolicyHost(Protocol):

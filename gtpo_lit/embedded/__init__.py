@@ -1,0 +1,1 @@
+"""Policies that come with the package, and the scripts that made them."""
