@@ -53,7 +53,7 @@ class StepProgressBar(ProgressBar):
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Show the step that has just ended."""
-        step, total = trainer.fit_loop.epoch_progress.current.processed, trainer.max_epochs or 0
+        step, total = trainer.current_epoch + 1, trainer.max_epochs or 0
         done = step - self._first
         left = (time.monotonic() - self._start) / max(1, done) * (total - step)
         line = progress_line(step, total, left, trainer.callback_metrics)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 
@@ -27,7 +27,9 @@ class RunSummary(Callback):
         """Write and print once everything else has been logged."""
         if not trainer.is_global_zero:
             return
-        validation = next((item for item in trainer.callbacks if isinstance(item, PassAtK)), None)
+        validation = next(
+            (item for item in cast(Any, trainer).callbacks if isinstance(item, PassAtK)), None
+        )
         summary = summarise(trainer, validation)
         partial = self._folder / "summary.partial"
         partial.write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")

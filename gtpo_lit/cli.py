@@ -13,7 +13,12 @@ from typing import Any
 from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint
-from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI, SaveConfigCallback
+from lightning.pytorch.cli import (
+    ArgsType,
+    LightningArgumentParser,
+    LightningCLI,
+    SaveConfigCallback,
+)
 from transformers.utils import logging as transformers_logging
 
 from gtpo_lit.datamodule import RolloutDataModule
@@ -142,7 +147,11 @@ class GtpoCLI(LightningCLI):
         refuse_decided_keys(config, {self._seed_target: "seed_everything"})
         for name, wanted in FIXED.items():
             value = config.get(f"trainer.{name}")
-            if value is not None and value != wanted and (name, value) != ("val_check_interval", 1.0):
+            if (
+                value is not None
+                and value != wanted
+                and (name, value) != ("val_check_interval", 1.0)
+            ):
                 raise ValueError(
                     f"trainer.{name} = {value} breaks 'one epoch is one RL step': leave it unset"
                 )
@@ -159,7 +168,7 @@ class GtpoCLI(LightningCLI):
             raise ValueError(f"ckpt_path = {path!r}: no such checkpoint")
 
     def instantiate_trainer(self, **options: Any) -> Trainer:
-        """Build the trainer with the run's loggers, unless others are asked for, and checkpoints."""
+        """Build the trainer with the run's loggers and checkpoints, unless others are given."""
         trainer = self._get(self.config_init, "trainer")
         run = self._get(self.config_init, "run")
         resume = self._get(self.config_init, "ckpt_path") if self.subcommand == "fit" else None

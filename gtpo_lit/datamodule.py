@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 import torch
-from lightning.pytorch import LightningDataModule
+from lightning.pytorch import LightningDataModule, Trainer
 from transformers import PreTrainedTokenizerBase
 
 from gtpo_lit.rollout.collector import Collector, EntropySource, credited
@@ -169,7 +169,9 @@ class RolloutDataModule(LightningDataModule):
         """The validation sets again: what is a test set is a matter of the config."""
         return self.val_dataloader()
 
-    def transfer_batch_to_device(self, batch: Any, device: torch.device, dataloader_idx: int) -> Any:
+    def transfer_batch_to_device(
+        self, batch: Any, device: torch.device, dataloader_idx: int
+    ) -> Any:
         """Graded problems hold no tensors and stay as they are."""
         return batch.to(device) if isinstance(batch, Rollouts) else batch
 
@@ -196,15 +198,15 @@ class RolloutDataModule(LightningDataModule):
         refuse_changes("data", saved=state_dict["meaning"], now=self._meaning())
 
     def _train_step(self) -> Iterator[Rollouts]:
-        host, step, rank = self._host, self.trainer.current_epoch, self.trainer.global_rank
+        host, step, rank = self._host, self._trainer.current_epoch, self._trainer.global_rank
         assert self._train is not None
         self._in_flight = True
         self.collector.seconds = {}
-        self.sampler.push_weights(host.policy, self.trainer.global_step)
+        self.sampler.push_weights(host.policy, self._trainer.global_step)
         drawn = share_of(
             self._train.step(step, problems_per_step=self.problems_per_step, seed=self.seed),
             rank=rank,
-            ranks=self.trainer.world_size,
+            ranks=self._trainer.world_size,
         )
         self.graded = self.collector.grade(
             drawn, self.sampling, samples=self.group_size, stream=("train", step)
@@ -232,12 +234,12 @@ class RolloutDataModule(LightningDataModule):
         stream = self._validation[name]
         drawn = share_of(
             [stream.drawn(index, index) for index in range(len(stream))],
-            rank=self.trainer.global_rank,
-            ranks=self.trainer.world_size,
+            rank=self._trainer.global_rank,
+            ranks=self._trainer.world_size,
         )
 
         def generate() -> Iterator[list[Graded]]:
-            self.sampler.push_weights(self._host.policy, self.trainer.global_step)
+            self.sampler.push_weights(self._host.policy, self._trainer.global_step)
             for start in range(0, len(drawn), self.validation_batch):
                 yield self.collector.grade(
                     drawn[start : start + self.validation_batch],
@@ -253,8 +255,8 @@ class RolloutDataModule(LightningDataModule):
             self.problems_per_step * self.group_size,
             passes=self.passes,
             micro_batches=self.micro_batches,
-            accumulate=self.trainer.accumulate_grad_batches,
-            ranks=self.trainer.world_size,
+            accumulate=self._trainer.accumulate_grad_batches,
+            ranks=self._trainer.world_size,
             max_tokens=self.max_tokens_per_micro_batch,
         )
 
@@ -286,5 +288,10 @@ class RolloutDataModule(LightningDataModule):
         return self.collector.seconds
 
     @property
+    def _trainer(self) -> Trainer:
+        assert self.trainer is not None
+        return self.trainer
+
+    @property
     def _host(self) -> PolicyHost:
-        return cast(PolicyHost, self.trainer.lightning_module)
+        return cast(PolicyHost, self._trainer.lightning_module)

@@ -54,7 +54,9 @@ def majority_answer(answers: Sequence[str | None]) -> str | None:
     return max(votes, key=lambda answer: votes[answer]) if votes else None
 
 
-def bootstrap_best_at_k(scores: Sequence[float], k: int, *, draws: int = 1000, seed: int = 0) -> float:
+def bootstrap_best_at_k(
+    scores: Sequence[float], k: int, *, draws: int = 1000, seed: int = 0
+) -> float:
     """Mean best of k scores drawn with replacement, as verl prints `best@k`.
 
     With replacement, a problem solved once in four is not solved for certain at k = 4; this is not

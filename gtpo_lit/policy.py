@@ -62,7 +62,7 @@ class CausalPolicy(nn.Module):
             if isinstance(module, nn.Dropout):
                 module.p = 0.0
             if isinstance(getattr(module, "attention_dropout", None), float):
-                module.attention_dropout = 0.0
+                setattr(module, "attention_dropout", 0.0)  # noqa: B010 (no plain attribute)
 
     def forward(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any, cast
 
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint
@@ -41,7 +42,7 @@ class RunCheckpoint(Checkpoint):
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Write the step's row, then its checkpoint."""
-        step = trainer.fit_loop.epoch_progress.current.processed
+        step = trainer.current_epoch + 1
         log_row(trainer, step)
         if step % self.every and step != trainer.max_epochs:
             return
@@ -84,7 +85,7 @@ def refuse_mid_step_checkpoints(trainer: Trainer) -> None:
     Raises:
         ValueError: naming the callback and its option.
     """
-    for callback in trainer.callbacks:
+    for callback in cast(Any, trainer).callbacks:
         if not isinstance(callback, Checkpoint):
             continue
         for name in ("every_n_train_steps", "train_time_interval"):

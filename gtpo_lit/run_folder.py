@@ -19,7 +19,7 @@ class RunFolderError(ValueError):
 
 @dataclass(frozen=True)
 class RunFolder:
-    """``<root>/<name>/version_<N>``, with the config, the tables, checkpoints and plots of a run."""
+    """``<root>/<name>/version_<N>``: config, tables, checkpoints and plots of a run."""
 
     path: Path
 
@@ -131,7 +131,9 @@ def read_table(path: Path) -> tuple[list[str], list[dict[str, str]]]:
     header = rows[0]
     if header[0] != "step":
         raise RunFolderError(f"{path} does not begin with a column 'step', but {header[0]!r}")
-    return header, [dict(zip(header, row, strict=True)) for row in rows[1:] if len(row) == len(header)]
+    return header, [
+        dict(zip(header, row, strict=True)) for row in rows[1:] if len(row) == len(header)
+    ]
 
 
 def write_table(path: Path, header: list[str], rows: list[dict[str, str]]) -> None:
@@ -159,5 +161,3 @@ def read_metrics(folder: Path) -> dict[str, list[tuple[int, float]]]:
             if name != "step" and value != "":
                 curves.setdefault(name, []).append((int(row["step"]), float(value)))
     return curves
-
-

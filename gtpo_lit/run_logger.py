@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from lightning.fabric.utilities.rank_zero import rank_zero_only
 from lightning.pytorch.loggers import Logger, TensorBoardLogger
-from lightning.pytorch.utilities.rank_zero import rank_zero_only
 
 from gtpo_lit.run_folder import RunFolder, RunFolderError, read_table, write_table
 
@@ -61,7 +61,7 @@ class RunLogger(Logger):
     @property
     def version(self) -> int:
         """N of version_N; 0 on other ranks, which write nothing."""
-        return self.folder.version if rank_zero_only.rank == 0 else 0
+        return self.folder.version if _is_rank_zero() else 0
 
     @property
     def root_dir(self) -> str:
@@ -76,7 +76,7 @@ class RunLogger(Logger):
     @property
     def log_dir(self) -> str:
         """The run's folder."""
-        return str(self.folder.path) if rank_zero_only.rank == 0 else self.root_dir
+        return str(self.folder.path) if _is_rank_zero() else self.root_dir
 
     @rank_zero_only
     def log_hyperparams(self, params: dict[str, Any] | Namespace, *_: Any, **__: Any) -> None:
@@ -108,6 +108,10 @@ class RunLogger(Logger):
         if file not in self._tables:
             self._tables[file] = _Table(self.folder.path / file)
         return self._tables[file]
+
+
+def _is_rank_zero() -> bool:
+    return getattr(rank_zero_only, "rank", 0) == 0
 
 
 class _Table:

@@ -7,6 +7,7 @@ from typing import Any
 import jsonargparse._typehints as typehints
 import yaml
 from jsonargparse import Namespace
+from jsonargparse._util import import_object
 
 
 def forget_arguments_of_other_class(_: Any, previous: Any, value: Any) -> None:
@@ -54,6 +55,6 @@ def refuse_decided_keys(config: Namespace, decided: dict[str, str]) -> None:
 
 def _class_of(path: str) -> Any:
     try:
-        return typehints.import_object(path)
+        return import_object(path)
     except (ImportError, AttributeError, ValueError):
         return path

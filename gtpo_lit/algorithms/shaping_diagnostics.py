@@ -12,6 +12,7 @@ from gtpo_lit.types import Rollouts
 # Advantages are of order one; what differs by less than this is the same credit.
 SAME_CREDIT = 1e-4
 
+
 def shaping_diagnostics(
     rollouts: Rollouts,
     *,

@@ -27,18 +27,16 @@ def conservation_gap(
     dense, count = group_index(group)
     index = 2 * dense + correct.long()
     alive = mask.double()
-    wanted_each = torch.where(
-        correct, weight1 * reward.double() + weight2, -(weight1 + weight2)
-    )[:, None]
+    wanted_each = torch.where(correct, weight1 * reward.double() + weight2, -(weight1 + weight2))[
+        :, None
+    ]
     found = segment_sum(torch.where(mask, shaped.double(), 0.0), index, 2 * count)
     wanted = segment_sum(wanted_each * alive, index, 2 * count)
     scale = segment_sum(wanted_each.abs() * alive, index, 2 * count)
     return torch.where(scale > 0, (found - wanted).abs() / scale.clamp(min=1e-300), 0.0).max()
 
 
-def effective_members(
-    shares: Tensor, mask: Tensor, correct: Tensor, group: Tensor
-) -> Tensor:
+def effective_members(shares: Tensor, mask: Tensor, correct: Tensor, group: Tensor) -> Tensor:
     """[] Mean of 1 / sum(share^2) over all sides and positions with at least two alive members.
 
     It is the number of members where all share alike and 1 where one takes all; 0 if no position

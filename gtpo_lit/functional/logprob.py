@@ -79,9 +79,8 @@ def linear_logprob_entropy(
         logits = torch.nn.functional.linear(hidden, weight, bias)
         return logits_logprob_entropy(logits, targets, temperature=temperature)
     rows = hidden.reshape(-1, hidden.shape[-1])
-    logp, entropy = _Chunked.apply(
-        rows, weight, bias, targets.reshape(-1), temperature, chunk_size
-    )
+    apply: Any = _Chunked.apply
+    logp, entropy = apply(rows, weight, bias, targets.reshape(-1), temperature, chunk_size)
     return logp.view(targets.shape), entropy.view(targets.shape)
 
 

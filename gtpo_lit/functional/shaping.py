@@ -145,7 +145,7 @@ def token_rewards(
 
 
 def sequence_entropy(entropy: Tensor, mask: Tensor, *, mean: EntropyMean = "arithmetic") -> Tensor:
-    """[B] mean entropy of each sequence's tokens; geometric as in Appendix C; 0 for an empty row."""
+    """[B] mean entropy of each row's tokens; geometric as in Appendix C; 0 for an empty row."""
     if mean == "arithmetic":
         return row_mean(entropy, mask)
     logs = torch.where(mask, entropy, 1.0).log()

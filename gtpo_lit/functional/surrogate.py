@@ -112,7 +112,7 @@ def policy_loss(
 
     Returns:
         [] loss, exactly 0 with zero gradient where everything is masked, and metrics: the ratio's
-        mean, extremes and clipped shares, and the k3 estimate of KL(old, current), over loss tokens.
+        mean, extremes and clipped shares, and k3 of KL(old, current), over loss tokens.
 
     Raises:
         ValueError: for token advantages with a sequence ratio, or an unknown option.
@@ -133,9 +133,7 @@ def policy_loss(
         is_bound = (credit < 0) & (loss > bound)
         loss = torch.where(is_bound, bound, loss)
         metrics["ratio/dual_clipped_fraction"] = masked_mean(is_bound.double(), mask)
-    total = aggregate_tokens(
-        loss, mask, aggregate, max_length=max_length, denominator=denominator
-    )
+    total = aggregate_tokens(loss, mask, aggregate, max_length=max_length, denominator=denominator)
     metrics |= _ratio_metrics(logp.detach(), logp_old, weight.detach(), is_clipped, mask)
     return total, metrics
 
@@ -157,7 +155,7 @@ def _ratio_metrics(
 def kl_estimate(
     logp: Tensor, logp_ref: Tensor, kind: KLKind = "k3", *, straight_through: bool = False
 ) -> Tensor:
-    """[B, T] single-sample estimates of KL(policy, reference); the gradient is the expression's own.
+    """[B, T] estimates of KL(policy, reference); the gradient is the expression's own.
 
     With d = logp - logp_ref: k1 = d, k2 = d^2 / 2, k3 = exp(-d) - 1 + d (Schulman, "Approximating
     KL divergence", 2020). The expected gradient of k1 is 0 and only k2's is that of the KL, so

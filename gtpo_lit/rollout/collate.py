@@ -33,8 +33,11 @@ def collate(
         groups: a unique integer for each problem drawn.
         temperature: at which the completions were sampled.
     """
-    rows = [(item, place) for item, graded_item in enumerate(graded)
-            for place in range(len(graded_item.completions))]
+    rows = [
+        (item, place)
+        for item, graded_item in enumerate(graded)
+        for place in range(len(graded_item.completions))
+    ]
     completions = [graded[item].completions[place] for item, place in rows]
     assert all(completion.token_ids for completion in completions), "an empty completion"
     width = max(len(prompts[item]) for item, _ in rows)
@@ -55,7 +58,9 @@ def collate(
         group=torch.tensor([groups[item] for item, _ in rows], dtype=torch.long),
         reward=torch.tensor([graded[item].reward[place] for item, place in rows]),
         correct=torch.tensor([graded[item].correct[place] for item, place in rows]),
-        truncated=torch.tensor([completion.finish_reason == "length" for completion in completions]),
+        truncated=torch.tensor(
+            [completion.finish_reason == "length" for completion in completions]
+        ),
         temperature=temperature,
         logp_old=torch.zeros(mask.shape),
         entropy=torch.zeros(mask.shape),

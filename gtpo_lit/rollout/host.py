@@ -1,4 +1,4 @@
-"""What a rollout needs from the LightningModule that it feeds, and what a resume must not change."""
+"""What a rollout needs from the module that it feeds, and what a resume must not change."""
 
 from __future__ import annotations
 

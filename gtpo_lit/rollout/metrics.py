@@ -17,7 +17,7 @@ def step_metrics(rollouts: Rollouts, algorithm: Algorithm) -> dict[str, float]:
         "train/correct/fraction": float(rollouts.correct.double().mean()),
     }
     if rollouts.logp_sampler is not None:
-        # The transformers sampler and the scorer share weights: this is rounding, or a stale engine.
+        # Where the engine holds the same weights this is rounding; more means a stale engine.
         gap = (rollouts.logp_old - rollouts.logp_sampler).abs()[rollouts.mask]
         metrics["train/sampler_gap/max"] = float(gap.max()) if gap.numel() else 0.0
     for name, value in algorithm.diagnostics(rollouts).items():

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from lightning.pytorch.utilities.rank_zero import rank_zero_info
+from lightning.pytorch.utilities import rank_zero_info
 
 from gtpo_lit.rollout.collector import Drawn
 from gtpo_lit.tasks import ProblemSource, fit_prompts, overlap, step_indices

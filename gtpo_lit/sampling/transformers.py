@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -157,7 +158,8 @@ class _Draw:
         if temperature == 0:
             tokens = scaled.argmax(dim=-1)
         else:
-            seen = self.warpers(self.ids.to(rows.device)[rows], scaled) if self.warpers else scaled
+            prompts = cast(torch.LongTensor, self.ids.to(rows.device)[rows])
+            seen: Tensor = self.warpers(prompts, cast(torch.FloatTensor, scaled))
             noise = torch.empty_like(seen)
             for place, row in enumerate(rows.tolist()):
                 noise[place].exponential_(generator=self.generators[row])
@@ -188,6 +190,4 @@ class _Draw:
             for row in range(len(ids))
         ]
         starts = [sum(self.sizes[:index]) for index in range(len(self.sizes))]
-        return [
-            flat[start : start + size] for start, size in zip(starts, self.sizes, strict=True)
-        ]
+        return [flat[start : start + size] for start, size in zip(starts, self.sizes, strict=True)]

@@ -75,8 +75,10 @@ class PromptTemplate:
             add_generation_prompt=True,
         )
         assert isinstance(rendered, str)
-        if self.system is not None and self.system not in text and (
-            rendered.count(self.system) != 1
+        if (
+            self.system is not None
+            and self.system not in text
+            and (rendered.count(self.system) != 1)
         ):
             raise ValueError(
                 f"data.prompt.system stands {rendered.count(self.system)} times in the rendered "

@@ -178,10 +178,7 @@ class WeightedReward:
                 )
             components[term.name] = scores
         total = [
-            sum(
-                term.weight * score
-                for term, score in zip(self.terms, row, strict=True)
-            )
+            sum(term.weight * score for term, score in zip(self.terms, row, strict=True))
             for row in zip(*components.values(), strict=True)
         ]
         correct = [score > self.correct_threshold for score in components["accuracy"]]

@@ -26,9 +26,11 @@ def loop_normalize_tokens(rewards, mask, correct, group, mode, scope, gate, mass
     sides = {int(g): {bool(correct[i]) for i in full if group[i] == g} for g in group}
     kept = [i for i in rows if not gate or len(sides[int(group[i])]) == 2]
     out = torch.zeros_like(rewards)
-    scopes = [kept] if scope == "batch" else [
-        [i for i in kept if group[i] == g] for g in sorted(set(group.tolist()))
-    ]
+    scopes = (
+        [kept]
+        if scope == "batch"
+        else [[i for i in kept if group[i] == g] for g in sorted(set(group.tolist()))]
+    )
     for members in scopes:
         if mode == "anchored":
             outcomes = [1.0 if correct[i] else -1.0 for i in members if i in full]
@@ -39,7 +41,7 @@ def loop_normalize_tokens(rewards, mask, correct, group, mode, scope, gate, mass
                 for t in mask[i].nonzero().flatten().tolist():
                     out[i, t] = (float(rewards[i, t]) / mass - mean) / (std + 1e-6)
             continue
-        for side in ([True, False] if mode == "separate" else [None]):
+        for side in [True, False] if mode == "separate" else [None]:
             places = [
                 (i, t)
                 for i in members

@@ -56,7 +56,9 @@ def groups(draw):
         st.floats(1e-6, LARGEST_ENTROPY),
     )
     table = lambda of: torch.tensor(  # noqa: E731
-        draw(st.lists(st.lists(of, min_size=columns, max_size=columns), min_size=rows, max_size=rows))
+        draw(
+            st.lists(st.lists(of, min_size=columns, max_size=columns), min_size=rows, max_size=rows)
+        )
     )
     row = lambda of: torch.tensor(draw(st.lists(of, min_size=rows, max_size=rows)))  # noqa: E731
     return {
@@ -112,9 +114,7 @@ def test_exact_zeros_split_the_wrong_side_equally_and_a_dead_correct_side_shares
         torch.tensor([[0.0], [0.0], [1.0]]), mask, torch.zeros(3), torch.zeros(3).bool(), group
     )
     torch.testing.assert_close(wrong, torch.tensor([[-1.15], [-1.15], [-1.0]]))
-    right = token_rewards(
-        torch.zeros(3, 1), mask, torch.ones(3), torch.ones(3).bool(), group
-    )
+    right = token_rewards(torch.zeros(3, 1), mask, torch.ones(3), torch.ones(3).bool(), group)
     torch.testing.assert_close(right, torch.full((3, 1), 1.1))
 
 
@@ -205,7 +205,5 @@ def test_group_order_does_not_matter():
     group = torch.tensor([4, 9, 4, 9, 4, 9])
     order = torch.tensor([3, 0, 5, 1, 4, 2])
     plain = token_rewards(entropy, mask, reward, correct, group)
-    mixed = token_rewards(
-        entropy[order], mask[order], reward[order], correct[order], group[order]
-    )
+    mixed = token_rewards(entropy[order], mask[order], reward[order], correct[order], group[order])
     torch.testing.assert_close(mixed, plain[order], rtol=0, atol=1e-15)

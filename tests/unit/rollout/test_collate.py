@@ -47,7 +47,9 @@ def test_a_truncated_response_keeps_its_ids_and_log_probs():
 
 def test_prompts_stand_on_the_left_and_groups_stay_with_their_rows():
     graded = [
-        _graded("a", _completion(7, 2), _completion(8, 8, 2), reward=[1.0, 0.5], correct=[True, False]),
+        _graded(
+            "a", _completion(7, 2), _completion(8, 8, 2), reward=[1.0, 0.5], correct=[True, False]
+        ),
         _graded("b", _completion(9)),
     ]
     rollouts = collate(graded, [[3], [4, 5, 6]], [10, 11], temperature=0.7)
