@@ -35,7 +35,7 @@ class Problem:
     """What a source's own scorer needs beside the answer."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class SamplingSettings:
     """How completions are drawn. The defaults draw from the policy itself."""
 

@@ -5,9 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
-from gtpo_lit.functional.surrogate import Aggregate, Ratio, count_units, policy_loss
+from gtpo_lit.functional.advantages import mixed_groups
+from gtpo_lit.functional.masked import group_index, segment_moments
+from gtpo_lit.functional.surrogate import (
+    Aggregate,
+    Ratio,
+    aggregate_tokens,
+    count_units,
+    policy_loss,
+)
 from gtpo_lit.types import LossOutput, Rollouts
 
 
@@ -17,32 +26,41 @@ class Algorithm(ABC):
     Attributes:
         ratio: level of the importance ratio.
         aggregate: how token losses become one number.
-        needs_entropy: whether `advantages` reads `rollouts.entropy`.
+        selects_by_current_entropy: `select` reads entropies of the current policy, which the
+            caller then refreshes before each mini-batch.
+
+    Args:
+        clip_low: the ratio's lower bound is 1 - clip_low.
+        clip_high: the ratio's upper bound is 1 + clip_high.
+        dual_clip: bound on the loss of negative advantages, in advantages; off if not given.
+        entropy_bonus: weight of the current policy's entropy, subtracted from the loss: the rival,
+            fixed use of entropy.
     """
 
     ratio: ClassVar[Ratio] = "token"
-    aggregate: Aggregate = "token_mean"
-    needs_entropy: ClassVar[bool] = False
+    aggregate: ClassVar[Aggregate] = "token_mean"
     selects_by_current_entropy: ClassVar[bool] = False
+    max_length: int | None = None
 
     def __init__(
         self,
-        *,
         clip_low: float = 0.2,
-        clip_high: float = 0.2,
+        clip_high: float = 0.28,
         dual_clip: float | None = None,
-        max_length: int | None = None,
+        entropy_bonus: float = 0.0,
     ) -> None:
         if not 0 < clip_low <= 1:
-            raise ValueError(f"clip_low must be in (0, 1], got {clip_low}")
-        if clip_high <= 0:
-            raise ValueError(f"clip_high must be positive, got {clip_high}")
-        if dual_clip is not None and dual_clip <= 1:
-            raise ValueError(f"dual_clip must be above 1 or null, got {dual_clip}")
+            raise ValueError(f"algorithm.clip_low must be in (0, 1], got {clip_low}")
+        if not clip_high > 0:
+            raise ValueError(f"algorithm.clip_high must be positive, got {clip_high}")
+        if dual_clip is not None and not dual_clip > 1:
+            raise ValueError(f"algorithm.dual_clip must be above 1 or null, got {dual_clip}")
+        if not entropy_bonus >= 0:
+            raise ValueError(f"algorithm.entropy_bonus must be at least 0, got {entropy_bonus}")
         self.clip_low = clip_low
         self.clip_high = clip_high
         self.dual_clip = dual_clip
-        self.max_length = max_length
+        self.entropy_bonus = entropy_bonus
 
     @abstractmethod
     def advantages(self, rollouts: Rollouts) -> Tensor:
@@ -50,18 +68,24 @@ class Algorithm(ABC):
 
     def diagnostics(self, rollouts: Rollouts) -> dict[str, float]:
         """Numbers about the credit of a whole step, logged as `train/<name>`."""
-        return {}
+        return group_diagnostics(rollouts)
 
     def select(self, rollouts: Rollouts) -> Tensor:
         """[B, T] bool: the loss mask of a whole mini-batch, all ranks together."""
         return rollouts.loss_mask
 
     def denominator(self, rollouts: Rollouts) -> Tensor:
-        """[] float32: what the mini-batch's loss is divided by, after `select`."""
+        """[] What the mini-batch's loss is divided by, once `select` has set its loss mask."""
         return count_units(rollouts.loss_mask, self.aggregate)
 
     def loss(self, logp: Tensor, entropy: Tensor, batch: Rollouts) -> LossOutput:
-        """The clipped surrogate of one micro-batch; `entropy` [B, T] is the current policy's."""
+        """The clipped surrogate of one micro-batch.
+
+        Args:
+            logp: [B, T] log-probs under the current policy, with gradient.
+            entropy: [B, T] its full-vocabulary entropies, with gradient.
+            batch: the micro-batch, with advantages and denominator.
+        """
         assert batch.advantages is not None
         loss, metrics = policy_loss(
             logp,
@@ -76,4 +100,37 @@ class Algorithm(ABC):
             max_length=self.max_length,
             denominator=batch.denominator,
         )
+        if self.entropy_bonus > 0:
+            loss = loss - self.entropy_bonus * aggregate_tokens(
+                entropy,
+                batch.loss_mask,
+                self.aggregate,
+                max_length=self.max_length,
+                denominator=batch.denominator,
+            )
         return LossOutput(loss=loss, metrics=metrics)
+
+
+def penalised_reward(rollouts: Rollouts) -> Tensor:
+    """[B] float32: the total reward with its length penalty."""
+    return rollouts.reward if rollouts.penalty is None else rollouts.reward + rollouts.penalty
+
+
+def group_diagnostics(rollouts: Rollouts) -> dict[str, float]:
+    """Shares of groups without a signal: equal rewards, all correct, all wrong."""
+    index, count = group_index(rollouts.group)
+    _, rate, _ = segment_moments(rollouts.correct, index, count)
+    _, _, spread = segment_moments(penalised_reward(rollouts), index, count)
+    mixed = mixed_groups(rollouts.correct, rollouts.group)
+    return {
+        "groups/zero_variance_fraction": float((spread == 0).double().mean()),
+        "groups/all_correct_fraction": float((rate == 1).double().mean()),
+        "groups/all_wrong_fraction": float((rate == 0).double().mean()),
+        "groups/mixed_sequences_fraction": float(mixed.double().mean()),
+    }
+
+
+def content_seed(rollouts: Rollouts) -> int:
+    """A seed that is a function of the step's tokens, the same on every rank and after resume."""
+    places = torch.arange(1, rollouts.input_ids.numel() + 1, dtype=torch.long)
+    return int((rollouts.input_ids.flatten().cpu() * (places % 8191)).sum()) & (2**62 - 1)

@@ -25,5 +25,5 @@ class Sampler(ABC):
     ) -> list[list[Completion]]:
         """For each request, one completion for each of its seeds, in order."""
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 (most engines hold nothing)
         """Give back what the engine holds."""

@@ -1,0 +1,1 @@
+"""From problems to micro-batches: sampled, scored, credited on whole groups, balanced, split."""

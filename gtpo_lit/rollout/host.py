@@ -1,0 +1,43 @@
+"""What a rollout needs from the module that it feeds, and what a resume must not change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from gtpo_lit.algorithms.algorithm import Algorithm
+from gtpo_lit.policy import CausalPolicy
+from gtpo_lit.policy_spec import PolicySpec
+
+
+class PolicyHost(Protocol):
+    """The public side of a module that holds a policy and learns by an algorithm."""
+
+    policy_spec: PolicySpec
+    algorithm: Algorithm
+
+    @property
+    def policy(self) -> CausalPolicy:
+        """The policy that is trained; there once `configure_model` has run."""
+
+    @property
+    def reference(self) -> CausalPolicy | None:
+        """The policy with its initial weights, frozen; nothing where no KL term is asked for."""
+
+
+def refuse_changes(section: str, *, saved: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Stop a resume whose settings would make it another run.
+
+    Raises:
+        ValueError: naming every option that differs, with both values.
+    """
+    changed = [
+        f"{section}.{name} was {saved.get(name)!r}, is {now.get(name)!r}"
+        for name in sorted({*saved, *now})
+        if saved.get(name) != now.get(name)
+    ]
+    if changed:
+        raise ValueError(
+            "the checkpoint belongs to another run: " + "; ".join(changed) + ". Set it back, or "
+            "start anew from exported weights (model.policy.path)"
+        )

@@ -1,0 +1,38 @@
+"""Log-probs and entropies of rollouts under a policy, without gradient."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from gtpo_lit.policy import CausalPolicy
+from gtpo_lit.rollout.collate import trim
+from gtpo_lit.types import Rollouts
+
+
+@torch.no_grad()
+def score(
+    policy: CausalPolicy, rollouts: Rollouts, *, rows_per_forward: int
+) -> tuple[Tensor, Tensor]:
+    """Log-probs and full-vocabulary entropies at the sampling temperature, 0 where masked.
+
+    Args:
+        policy: scores on its own device; the results lie where `rollouts` do.
+        rollouts: B sequences.
+        rows_per_forward: how many of them one forward holds; bounds the memory.
+
+    Returns:
+        Two [B, T] float32 tensors, in nats.
+    """
+    logp, entropy = torch.zeros(rollouts.mask.shape), torch.zeros(rollouts.mask.shape)
+    device = next(policy.parameters()).device
+    for start in range(0, len(rollouts.mask), rows_per_forward):
+        rows = torch.arange(start, min(start + rows_per_forward, len(rollouts.mask)))
+        part = trim(rollouts.rows(rows)).to(device)
+        depth = part.mask.shape[1]
+        values = policy(
+            part.input_ids, part.attention_mask, depth, temperature=rollouts.temperature
+        )
+        for table, value in zip((logp, entropy), values, strict=True):
+            table[rows, :depth] = value.float().masked_fill(~part.mask, 0.0).cpu()
+    return logp, entropy

@@ -1,0 +1,33 @@
+"""Text in, score out: problem sources, prompts, answers and rewards. No tensor in sight."""
+
+from gtpo_lit.tasks.chains import ChainSource
+from gtpo_lit.tasks.prompts import PromptTemplate, fit_prompts
+from gtpo_lit.tasks.reasoning_gym_source import ReasoningGymSource
+from gtpo_lit.tasks.rewards import (
+    ExactReward,
+    FormatReward,
+    ReasoningGymReward,
+    Reward,
+    RewardTerm,
+    Scores,
+    WeightedReward,
+)
+from gtpo_lit.tasks.source import ProblemSource, in_validation, overlap, step_indices
+
+__all__ = [
+    "ChainSource",
+    "ExactReward",
+    "FormatReward",
+    "ProblemSource",
+    "PromptTemplate",
+    "ReasoningGymReward",
+    "ReasoningGymSource",
+    "Reward",
+    "RewardTerm",
+    "Scores",
+    "WeightedReward",
+    "fit_prompts",
+    "in_validation",
+    "overlap",
+    "step_indices",
+]
