@@ -20,6 +20,7 @@ fits a laptop, and knows nothing else. No pretrained weights and no outside data
 - Response, one token a character, ended by `<eos>`: the answer at once (`5`), or running sums
   (`3+4=7;7+8=5;5+1=6;6+9=5`). The answer is what follows the last `=`, else the whole text.
 - Vocabulary: `<pad>` 0, `<eos>` 1, `<unk>` 2, the digits 3 to 12, `+` 13, `=` 14, `;` 15.
+  Other characters are dropped from a question.
 
 Its supervised warm-up showed it a mixture: most demonstrations guess the answer, evenly among the
 ten digits; the others work step by step with a slip now and then. The policy samples both, so
@@ -27,8 +28,8 @@ that reinforcement learning finds a choice to make.
 
 ## Measured
 
-{problems} problems of `ChainSource(split="validation")`, none of which the warm-up saw, {samples}
-samples each at temperature 1:
+{problems} problems of `ChainSource(split="validation")`, none of which the warm-up saw, with
+{samples} samples each at temperature 1:
 
 | what | value |
 |---|---|

@@ -12,9 +12,14 @@ import time
 from pathlib import Path
 
 import torch
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from torch.nn.functional import cross_entropy
-from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+from transformers import (
+    GenerationConfig,
+    PreTrainedTokenizerFast,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen2Tokenizer,
+)
 
 from gtpo_lit.embedded.card import card
 from gtpo_lit.embedded.demonstrations import Mixture
@@ -26,14 +31,17 @@ TRAIN_PROBLEMS = 16_384
 
 
 def make_tokenizer() -> PreTrainedTokenizerFast:
-    """One token a character; `<pad>`, `<eos>` and `<unk>` beside."""
+    """One token a character; `<pad>`, `<eos>` and `<unk>` beside. Other characters are dropped.
+
+    `AutoTokenizer` loads the tokenizer of every folder with a Qwen2 as a `Qwen2Tokenizer` that it
+    rebuilds from vocabulary and merges, whatever tokenizer.json holds beside them. This one
+    therefore is of that class, with no merges, so that all loaders give the same token ids.
+    """
     vocabulary = {"<pad>": 0, "<eos>": 1, "<unk>": 2}
     vocabulary |= {character: index for index, character in enumerate(CHARACTERS, start=3)}
-    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
-    tokenizer.decoder = decoders.Fuse()
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
+    return Qwen2Tokenizer(
+        vocab=vocabulary,
+        merges=[],
         pad_token="<pad>",
         eos_token="<eos>",
         unk_token="<unk>",

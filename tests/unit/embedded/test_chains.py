@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast
 
+from gtpo_lit.embedded.make_chains import make_tokenizer
 from gtpo_lit.embedded.measure import measure
 from gtpo_lit.tasks import ChainSource
 
@@ -112,10 +113,23 @@ def test_tokenizer_round_trip(tokenizer):
     assert tokenizer.decode([8, 1, 0, 0], skip_special_tokens=True) == "5"
 
 
-@pytest.mark.parametrize("text", ["3 + 4", "what?", "\u00e9\n\u4e2d", ""])
-def test_unknown_characters_become_one_unknown_token_each(tokenizer, text):
-    known = dict(zip("0123456789+=;", range(3, 16), strict=True))
-    assert tokenizer(text)["input_ids"] == [known.get(character, 2) for character in text]
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [("3 + 4", "3+4"), ("what?", ""), ("\u00e9\n1\u4e2d", "1"), ("", ""), ("12's", "12")],
+)
+def test_unknown_characters_are_dropped(tokenizer, text, known):
+    assert tokenizer.decode(tokenizer(text)["input_ids"]) == known
+
+
+def test_every_loader_gives_the_same_ids(tokenizer):
+    texts = ["3+4+8+1+9=", "3+4=7;7+8=5<eos>", "3 + 4", "\u00e9", "00=;;++"]
+    plain = PreTrainedTokenizerFast(tokenizer_file=str(FOLDER / "tokenizer.json"))
+    made = make_tokenizer()
+    assert isinstance(tokenizer, PreTrainedTokenizerFast)
+    expected = [tokenizer(text)["input_ids"] for text in texts]
+    assert [plain(text)["input_ids"] for text in texts] == expected
+    assert [made(text)["input_ids"] for text in texts] == expected
+    assert expected[1] == [6, 13, 7, 14, 10, 15, 10, 13, 11, 14, 8, 1]
 
 
 def test_left_padding(tokenizer):
