@@ -40,7 +40,7 @@ def in_validation(question: str) -> bool:
 
     Example:
         >>> sum(in_validation(f"{number}+1=") for number in range(1000))
-        104
+        95
     """
     digest = hashlib.blake2b(question.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") % 10 == VALIDATION_TENTH
