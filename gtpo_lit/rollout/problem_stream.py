@@ -48,9 +48,7 @@ class ProblemStream:
         """
         problems = [source.problem(index) for index in range(len(source))]
         prompts = [render_ids(problem) for problem in problems]
-        kept, dropped = fit_prompts(
-            prompts, max_prompt_length=max_prompt_length, long_prompts=long_prompts
-        )
+        kept, dropped = fit_prompts(prompts, max_prompt_length, long_prompts=long_prompts)
         if dropped:
             rank_zero_info(
                 f"{option}: {dropped} of {len(problems)} problems dropped, their prompts are "

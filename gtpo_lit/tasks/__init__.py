@@ -1,4 +1,4 @@
-"""Text in, score out: problem sources, prompts, answers and rewards. No tensor in sight."""
+"""Tasks: text in, score out. Problem sources, prompts, answers and rewards; no tensors."""
 
 from gtpo_lit.tasks.chains import ChainSource
 from gtpo_lit.tasks.prompts import PromptTemplate, fit_prompts
@@ -12,7 +12,7 @@ from gtpo_lit.tasks.rewards import (
     Scores,
     WeightedReward,
 )
-from gtpo_lit.tasks.source import ProblemSource, in_validation, overlap, step_indices
+from gtpo_lit.tasks.source import ProblemSource, overlap, step_indices
 
 __all__ = [
     "ChainSource",
@@ -27,7 +27,6 @@ __all__ = [
     "Scores",
     "WeightedReward",
     "fit_prompts",
-    "in_validation",
     "overlap",
     "step_indices",
 ]

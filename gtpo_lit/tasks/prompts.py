@@ -1,133 +1,212 @@
-"""A problem as the token ids that are sampled from, and trained on."""
+"""Problem in, prompt token ids out: rendered and tokenised once, never decoded again."""
 
 from __future__ import annotations
 
-import string
+import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
-
-from transformers import PreTrainedTokenizerBase
+from typing import TYPE_CHECKING, Any, Literal
 
 from gtpo_lit.types import Problem
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+LongPrompts = Literal["drop", "error"]
+
+# Doubled braces stand for one, as in `str.format`. Others that are no name in braces stay as they
+# are, so that `\boxed{}` needs no care.
+_PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([A-Za-z_]\w*)\}")
+_PROBE = "What is 2+2?"
+
 
 class PromptTemplate:
-    """Renders a problem once, by a plain template or the tokenizer's chat template.
+    r"""Turns a problem into a prompt, as raw text or as a chat.
 
-    Args:
-        template: the user's text; `{question}` is replaced.
-        chat: render messages by the chat template; else tokenise the text as it is.
-        system: text of a system message, before the question; needs `chat`.
-        chat_template: a Jinja template, or the path of a file with one, in place of the
-            tokenizer's.
+    >>> prompt = PromptTemplate(template="{question}\nPut the answer in \\boxed{}.")
+    >>> prompt.content(Problem(id="0", question="2+2?", answer="4"))
+    '2+2?\nPut the answer in \\boxed{}.'
     """
 
     def __init__(
         self,
-        template: str = "{question}",
         chat: bool = False,
         system: str | None = None,
+        template: str = "{question}",
         chat_template: str | None = None,
+        chat_template_kwargs: dict[str, Any] | None = None,
     ) -> None:
-        fields = [name for _, name, _, _ in string.Formatter().parse(template) if name is not None]
-        if fields != ["question"]:
+        """Choose how prompts look.
+
+        Args:
+            chat: whether the question is sent as a user message through a chat template, with the
+                mark that starts the answer at the end. If false, the prompt is the raw text.
+            system: text of the system message; needs `chat`. Without one, the chat template
+                decides whether there is a default.
+            template: the text of the question, in which `{question}` stands for the problem's. No
+                other name in braces is known; write `{{name}}` for a literal `{name}`.
+            chat_template: replaces the tokenizer's chat template: a Jinja text, or the path of a
+                file that holds one.
+            chat_template_kwargs: further variables for the chat template, such as
+                `enable_thinking: false`.
+
+        Raises:
+            ValueError: if the template is unusable, the chat template's file is missing, or an
+                option of chats is set without `chat`.
+        """
+        names = [match[1] for match in _PLACEHOLDER.finditer(template) if match[1]]
+        if unknown := sorted(set(names) - {"question"}):
             raise ValueError(
-                "data.prompt.template must hold {question} once and no other field (write other "
-                f"braces twice), got {template!r}"
+                f"template: unknown {{{unknown[0]}}} in {template!r}; only {{question}} is known "
+                f"(write {{{{{unknown[0]}}}}} for literal braces)"
             )
-        for name, value in (("system", system), ("chat_template", chat_template)):
+        if "question" not in names:
+            raise ValueError(f"template: {{question}} is missing in {template!r}")
+        chat_only = {
+            "system": system,
+            "chat_template": chat_template,
+            "chat_template_kwargs": chat_template_kwargs,
+        }
+        for option, value in chat_only.items():
             if value is not None and not chat:
-                raise ValueError(f"data.prompt.{name} needs data.prompt.chat: true")
-        self.template = template
+                raise ValueError(f"{option}={value!r} has no effect with chat=False; set chat=True")
+        if system is not None and not system.strip():
+            raise ValueError(f"system must hold text or be null, got {system!r}")
         self.chat = chat
         self.system = system
-        self.chat_template = _read(chat_template) if chat_template is not None else None
+        self.template = template
+        self.chat_template = None if chat_template is None else _read_template(chat_template)
+        self.chat_template_kwargs = dict(chat_template_kwargs or {})
 
     def check(self, tokenizer: PreTrainedTokenizerBase) -> None:
-        """Refuse a tokenizer that cannot render messages.
+        """Try the template on a made question, to find mistakes before any weight is loaded.
 
         Raises:
-            ValueError: naming the tokenizer and the option.
+            ValueError: naming tokenizer and option, if messages are asked for and there is no chat
+                template, or if the template loses the question or does not show the system text
+                exactly once.
         """
-        if self.chat and self.chat_template is None and tokenizer.chat_template is None:
+        probe = Problem(id="probe", question=_PROBE, answer="4")
+        text = self.render_text(probe, tokenizer)
+        # Chat templates commonly strip the messages.
+        if self.content(probe).strip() not in text:
             raise ValueError(
-                f"data.prompt.chat is true, but the tokenizer {tokenizer.name_or_path!r} has no "
-                "chat template: set data.prompt.chat_template, or data.prompt.chat: false"
+                f"chat_template: {_name(tokenizer)} loses the question, it renders {text!r}"
             )
+        if self.system is not None and (found := text.count(self.system.strip())) != 1:
+            raise ValueError(
+                f"system: the chat template of {_name(tokenizer)} shows the system text {found} "
+                f"times, not once: {text!r}"
+            )
+        self.render_ids(probe, tokenizer)
 
-    def render_ids(self, problem: Problem, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:
-        """Token ids with the special tokens that the template or the tokenizer puts, once.
+    def content(self, problem: Problem) -> str:
+        """The question inside `template`, without any chat marks."""
+        parts = {"{{": "{", "}}": "}", "{question}": problem.question}
+        return _PLACEHOLDER.sub(lambda match: parts[match[0]], self.template)
 
-        Raises:
-            ValueError: if the system text is not in the rendered prompt exactly once.
-        """
-        text = self.template.format(question=problem.question)
+    def render_text(self, problem: Problem, tokenizer: PreTrainedTokenizerBase) -> str:
+        """The prompt as text, special tokens included that the chat template writes."""
+        content = self.content(problem)
         if not self.chat:
-            return tuple(tokenizer(text)["input_ids"])
-        messages = [{"role": "user", "content": text}]
+            return content
+        if self.chat_template is None and not tokenizer.chat_template:
+            raise ValueError(
+                f"chat=True but the tokenizer {_name(tokenizer)} has no chat template: "
+                "set chat_template to a template or its file, or chat=False for raw text"
+            )
+        messages = [{"role": "user", "content": content}]
         if self.system is not None:
             messages.insert(0, {"role": "system", "content": self.system})
-        rendered = tokenizer.apply_chat_template(
-            messages,
-            chat_template=self.chat_template,
-            tokenize=False,
-            add_generation_prompt=True,
-        )
-        assert isinstance(rendered, str)
-        if (
-            self.system is not None
-            and self.system not in text
-            and (rendered.count(self.system) != 1)
-        ):
-            raise ValueError(
-                f"data.prompt.system stands {rendered.count(self.system)} times in the rendered "
-                "prompt: the chat template does not support a system message"
+        try:
+            return str(
+                tokenizer.apply_chat_template(
+                    messages,
+                    chat_template=self.chat_template,
+                    tokenize=False,
+                    add_generation_prompt=True,
+                    **self.chat_template_kwargs,
+                )
             )
-        # The template has put what special tokens there are; tokenising must add none.
-        ids = tuple(tokenizer(rendered, add_special_tokens=False)["input_ids"])
-        bos = tokenizer.bos_token_id
-        if bos is not None and ids[:1] != (bos,) and tokenizer("")["input_ids"][:1] == [bos]:
-            # A tokenizer that begins every text with this token, and a template that forgets it.
-            ids = (bos, *ids)
-        return ids
+        except Exception as error:  # a template is a program, and may raise what it likes
+            roles = [message["role"] for message in messages]
+            raise ValueError(
+                f"chat_template: the one of {_name(tokenizer)} fails on {roles} messages: {error}"
+            ) from error
+
+    def render_ids(self, problem: Problem, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:
+        """The prompt as token ids; what both sampling and training use.
+
+        A tokenizer that starts every text with BOS gets exactly one, whether or not the template
+        wrote it already; to others nothing is added.
+        """
+        text = self.render_text(problem, tokenizer)
+        ids = _encode(tokenizer, text, special=False)
+        if not ids:
+            raise ValueError(f"the prompt of problem {problem.id!r} has no tokens: {text!r}")
+        start = _start_ids(_encode(tokenizer, text, special=True), ids)
+        return ids if ids[: len(start)] == start else start + ids
+
+
+def _name(tokenizer: PreTrainedTokenizerBase) -> str:
+    return repr(tokenizer.name_or_path or type(tokenizer).__name__)
+
+
+def _read_template(chat_template: str) -> str:
+    if "{{" in chat_template or "{%" in chat_template:
+        return chat_template
+    path = Path(chat_template).expanduser()
+    if not path.is_file():
+        raise ValueError(f"chat_template: no such file and no Jinja text either: {chat_template!r}")
+    return path.read_text(encoding="utf-8")
+
+
+def _encode(tokenizer: PreTrainedTokenizerBase, text: str, *, special: bool) -> tuple[int, ...]:
+    return tuple(tokenizer(text, add_special_tokens=special)["input_ids"])
+
+
+def _start_ids(with_special: tuple[int, ...], plain: tuple[int, ...]) -> tuple[int, ...]:
+    """What the tokenizer itself puts before a text; what it puts behind is of no use here."""
+    for start in range(len(with_special) - len(plain) + 1):
+        if with_special[start : start + len(plain)] == plain:
+            return with_special[:start]
+    return ()
 
 
 def fit_prompts(
     prompts: Sequence[Sequence[int]],
+    max_prompt_tokens: int | None,
     *,
-    max_prompt_length: int | None,
-    long_prompts: Literal["drop", "error"],
+    long_prompts: LongPrompts = "drop",
 ) -> tuple[list[int], int]:
-    """Indices of the prompts of at most `max_prompt_length` tokens, and how many are longer.
+    """Leave out prompts that are too long, whole: none is ever cut.
 
-    Prompts are kept or dropped whole, so that no role marker is ever cut.
+    Args:
+        prompts: token ids of each prompt.
+        max_prompt_tokens: the longest that is kept; None keeps all.
+        long_prompts: "drop" leaves longer ones out, "error" raises.
+
+    Returns:
+        The indices of the prompts that are kept, in order, and the number of those left out.
 
     Raises:
-        ValueError: if `long_prompts` is "error" and a prompt is longer; for an unknown option.
+        ValueError: if an option is out of range, or a prompt is too long under "error".
+
+    >>> fit_prompts([[1], [1, 2, 3], [1, 2]], 2)
+    ([0, 2], 1)
     """
     if long_prompts not in ("drop", "error"):
-        raise ValueError(f"data.long_prompts must be 'drop' or 'error', got {long_prompts!r}")
-    kept = [
-        index
-        for index, prompt in enumerate(prompts)
-        if max_prompt_length is None or len(prompt) <= max_prompt_length
-    ]
+        raise ValueError(f"long_prompts must be 'drop' or 'error', got {long_prompts!r}")
+    if max_prompt_tokens is None:
+        return list(range(len(prompts))), 0
+    if max_prompt_tokens < 1:
+        raise ValueError(f"max_prompt_tokens must be at least 1, got {max_prompt_tokens}")
+    kept = [index for index, ids in enumerate(prompts) if len(ids) <= max_prompt_tokens]
     dropped = len(prompts) - len(kept)
     if dropped and long_prompts == "error":
-        longest = max(len(prompt) for prompt in prompts)
         raise ValueError(
-            f"{dropped} of {len(prompts)} prompts are longer than data.max_prompt_length = "
-            f"{max_prompt_length} tokens (longest: {longest}); raise it or set "
-            "data.long_prompts: drop"
+            f"{dropped} of {len(prompts)} prompts are longer than "
+            f"max_prompt_tokens={max_prompt_tokens} (the longest has "
+            f"{max(map(len, prompts))}); raise it, or set long_prompts='drop'"
         )
     return kept, dropped
-
-
-def _read(chat_template: str) -> str:
-    if "{" in chat_template:
-        return chat_template
-    path = Path(chat_template)
-    if not path.is_file():
-        raise ValueError(f"data.prompt.chat_template: no such file: {chat_template!r}")
-    return path.read_text(encoding="utf-8")

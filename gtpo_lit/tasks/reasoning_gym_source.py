@@ -1,28 +1,28 @@
-"""Problems of any reasoning-gym task."""
+"""Any task of the `reasoning-gym` package as a problem source."""
 
 from __future__ import annotations
 
-import difflib
-import random
 from collections.abc import Iterator
-from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
-from gtpo_lit.tasks.source import ProblemSource, Split, in_validation
+from gtpo_lit.tasks.reasoning_gym_tasks import build_task, check_task, isolated_random
+from gtpo_lit.tasks.source import ProblemSource
+from gtpo_lit.tasks.split import Split, check_split, split_of, stable_hash, take_distinct
 from gtpo_lit.types import Problem
 
-HINT = "reasoning-gym is not installed: pip install 'gtpo-lit[tasks]'"
+LEAST_ROWS = 1000
+"""Rows of a task's dataset: some are slow to build, whatever their size, and a tenth is kept."""
+MOST_ATTEMPTS = 1000
+"""Draws for one training problem before all of the task counts as validation."""
 
 
 class ReasoningGymSource(ProblemSource):
-    """Distinct questions of one reasoning-gym task, split by a hash of their text.
+    """Problems of one reasoning-gym task.
 
-    Args:
-        task: name of the task, such as "chain_sum".
-        split: "train" or "validation".
-        size: number of problems.
-        seed: of the task's generator.
-        config: further settings of the task.
+    The seed and the number of a problem decide it. No question is in both splits, whatever the two
+    seeds, and validation holds no question twice. Each problem's `metadata` holds the task, its
+    config and its entry, which `ReasoningGymReward` scores by.
     """
 
     def __init__(
@@ -33,66 +33,81 @@ class ReasoningGymSource(ProblemSource):
         seed: int = 0,
         config: dict[str, Any] | None = None,
     ) -> None:
-        if split not in ("train", "validation"):
-            raise ValueError(f"split must be 'train' or 'validation', got {split!r}")
+        """Choose the problems.
+
+        Args:
+            task: name of a reasoning-gym task, such as "chain_sum"; also the name of the set.
+            split: "train" or "validation", which takes a fixed tenth of all questions.
+            size: number of problems.
+            seed: decides which problems are drawn.
+            config: options of the task, without `seed` and `size`; the others keep its defaults.
+
+        Raises:
+            ValueError: if an option is unknown or out of range, or if validation has fewer than
+                `size` different problems.
+            ModuleNotFoundError: if `reasoning-gym` is not installed.
+        """
+        check_split(split)
         if size < 1:
             raise ValueError(f"size must be at least 1, got {size}")
+        self.config = dict(config or {})
+        check_task(task, self.config)
         self.name = task
-        self._split = split
-        with _global_streams_kept():
-            self._entries = _entries(task, split, size, seed, config or {})
+        self.split: Split = split
+        self.size = size
+        self.seed = seed
+        self._rows = max(size, LEAST_ROWS)
+        self._datasets: dict[int, Any] = {}
+        self._entry(0, 0)  # so that a config that cannot work says so at once
+        self._validation: tuple[Problem, ...] = ()
+        if split == "validation":
+            found = take_distinct(self._validation_stream(), size, patience=200)
+            self._validation = tuple(
+                self._problem(index, problem.metadata["entry"])
+                for index, problem in enumerate(found)
+            )
 
     def __len__(self) -> int:
-        return len(self._entries)
+        """Number of problems."""
+        return self.size
 
     def problem(self, index: int) -> Problem:
-        """The entry at `index`; its metadata is what the task's scorer reads."""
-        entry = self._entries[index]
-        return Problem(
-            id=f"{self.name}/{self._split}/{index}",
-            question=entry["question"],
-            answer=str(entry["answer"]),
-            source=self.name,
-            metadata={"task": self.name, "entry": entry},
+        """The problem at `index`."""
+        self.check_index(index)
+        if self.split == "validation":
+            return self._validation[index]
+        for attempt in range(MOST_ATTEMPTS):
+            entry = self._entry(attempt, index)
+            if split_of(entry["question"]) == "train":
+                return self._problem(index, entry)
+        raise ValueError(
+            f"task {self.name!r} has no training problem {index}: {MOST_ATTEMPTS} draws with "
+            f"config {self.config} belong to validation"
         )
 
+    def _validation_stream(self) -> Iterator[Problem]:
+        for attempt in count():
+            for index in range(self._rows):
+                entry = self._entry(attempt, index)
+                if split_of(entry["question"]) == "validation":
+                    yield self._problem(0, entry)
 
-def _entries(
-    task: str, split: Split, size: int, seed: int, config: dict[str, Any]
-) -> list[dict[str, Any]]:
-    try:
-        import reasoning_gym
-        from reasoning_gym.factory import DATASETS
-    except ImportError as error:
-        raise ValueError(HINT) from error
-    if task not in DATASETS:
-        close = difflib.get_close_matches(task, DATASETS, n=3)
-        hint = f"; did you mean {' or '.join(close)}?" if close else ""
-        raise ValueError(f"task {task!r} is not one of reasoning-gym's{hint}")
-    # Nine in ten raw questions are training's; repeats and the split are allowed for.
-    raw = (4 if split == "train" else 40) * size + 200
-    try:
-        dataset = reasoning_gym.create_dataset(task, seed=seed, size=raw, **config)
-    except (TypeError, AssertionError, ValueError) as error:
-        raise ValueError(f"task {task!r} does not take config = {config}: {error}") from error
-    found: dict[str, dict[str, Any]] = {}
-    for index in range(raw):
-        entry = dataset[index]
-        question = entry["question"]
-        if question not in found and in_validation(question) == (split == "validation"):
-            found[question] = dict(entry)
-            if len(found) == size:
-                return list(found.values())
-    raise ValueError(
-        f"size = {size}, but task {task!r} gave only {len(found)} distinct {split} problems"
-    )
+    def _entry(self, attempt: int, index: int) -> dict[str, Any]:
+        """Row `index` of a dataset of its own for each attempt, so that rows stay independent."""
+        # 31 bits: tasks add the row number and hand the sum to numpy, which takes 32.
+        seed = stable_hash(f"reasoning-gym/{self.name}/{self.seed}/{attempt}") % 2**31
+        if attempt not in self._datasets:
+            self._datasets[attempt] = build_task(self.name, self.config, seed=seed, size=self._rows)
+        with isolated_random(seed + index):
+            entry: dict[str, Any] = self._datasets[attempt][index]
+        return entry
 
-
-@contextmanager
-def _global_streams_kept() -> Iterator[None]:
-    # Some tasks draw from the global stream of `random`, which belongs to the caller.
-    state = random.getstate()
-    try:
-        yield
-    finally:
-        random.setstate(state)
+    def _problem(self, index: int, entry: dict[str, Any]) -> Problem:
+        answer = entry["answer"]  # None where many answers are right
+        return Problem(
+            id=f"{self.name}/{self.split}/{index}",
+            question=entry["question"],
+            answer="" if answer is None else str(answer),
+            source=self.name,
+            metadata={"task": self.name, "config": self.config, "entry": entry},
+        )

@@ -1,24 +1,20 @@
-"""Where problems come from, how a step picks them, and what keeps validation apart."""
+"""Where problems come from, and which of them a step uses."""
 
 from __future__ import annotations
 
-import hashlib
 import random
 from abc import ABC, abstractmethod
-from typing import Literal
+from functools import lru_cache
 
+from gtpo_lit.tasks.split import normalized_question, stable_hash
 from gtpo_lit.types import Problem
-
-Split = Literal["train", "validation"]
-
-VALIDATION_TENTH = 0
 
 
 class ProblemSource(ABC):
-    """A finite list of problems; `problem` is a pure function of the index.
+    """A finite set of problems in which a number always names the same problem.
 
     Attributes:
-        name: of the set, as metrics and files show it.
+        name: short name of the set; it becomes a part of metric names.
     """
 
     name: str
@@ -29,54 +25,59 @@ class ProblemSource(ABC):
 
     @abstractmethod
     def problem(self, index: int) -> Problem:
-        """The problem at `index`, always the same one."""
+        """The problem at `index`, a pure function of it. Raises `IndexError` outside the set."""
+
+    def check_index(self, index: int) -> None:
+        """Raise `IndexError` unless `0 <= index < len(self)`."""
+        if not 0 <= index < len(self):
+            raise IndexError(f"{self.name} has problems 0 to {len(self) - 1}, not {index}")
 
 
-def in_validation(question: str) -> bool:
-    """Whether a question belongs to validation: one in ten, by a stable hash of its text alone.
-
-    Two sources that split by it never share a question between training and validation, whatever
-    their seeds and sizes.
-
-    Example:
-        >>> sum(in_validation(f"{number}+1=") for number in range(1000))
-        95
-    """
-    digest = hashlib.blake2b(question.encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big") % 10 == VALIDATION_TENTH
+@lru_cache(maxsize=4)
+def _permutation(size: int, seed: int, number: int) -> tuple[int, ...]:
+    # Of Python's generator only `random()` after an integer seed is promised to stay the same over
+    # versions; `shuffle` is not. Sorting by such keys is a shuffle that stays.
+    generator = random.Random(stable_hash(f"pass/{seed}/{number}"))
+    keys = [generator.random() for _ in range(size)]
+    return tuple(sorted(range(size), key=keys.__getitem__))
 
 
 def step_indices(size: int, problems_per_step: int, step: int, seed: int) -> list[int]:
-    """Indices of the problems of RL step `step` (0-based): a function of the arguments alone.
+    """The rows that one RL step uses, a pure function of the arguments.
 
-    Steps walk over shuffled passes of the set, end to end, so that every problem is drawn once a
-    pass and none is left over.
+    The set is walked pass after pass, each in an order of its own, so that every row is used once
+    a pass. A pass may end within a step; the next one starts there and nothing is left out.
+
+    Args:
+        size: number of problems in the set.
+        problems_per_step: how many the step takes.
+        step: number of the step, from 0.
+        seed: decides the orders.
+
+    Returns:
+        `problems_per_step` numbers below `size`.
 
     Raises:
-        ValueError: if the set is smaller than one step, with both numbers.
+        ValueError: if the set is smaller than a step, or `problems_per_step` is not positive.
+
+    >>> first, second, third = (step_indices(7, 3, step, seed=0) for step in range(3))
+    >>> sorted(first + second + third[:1])
+    [0, 1, 2, 3, 4, 5, 6]
     """
+    if problems_per_step < 1:
+        raise ValueError(f"problems_per_step must be at least 1, got {problems_per_step}")
     if size < problems_per_step:
         raise ValueError(
-            f"{size} usable problem(s), but one RL step needs problems_per_step = "
-            f"{problems_per_step}"
+            f"problems_per_step={problems_per_step} but only {size} usable problems are there: "
+            "add problems, raise the prompt limit or take fewer problems a step"
         )
-    orders: dict[int, list[int]] = {}
-    indices = []
-    for position in range(step * problems_per_step, (step + 1) * problems_per_step):
-        number, place = divmod(position, size)
-        if number not in orders:
-            orders[number] = list(range(size))
-            random.Random(f"{seed}/{number}").shuffle(orders[number])
-        indices.append(orders[number][place])
-    return indices
+    assert step >= 0
+    places = range(step * problems_per_step, (step + 1) * problems_per_step)
+    return [_permutation(size, seed, place // size)[place % size] for place in places]
 
 
 def overlap(train: ProblemSource, validation: ProblemSource) -> list[str]:
-    """Questions that both sources hold, by text without surrounding or repeated white space."""
-    seen = {_normalised(train.problem(index).question) for index in range(len(train))}
+    """The validation questions that also occur in training, compared without case and spacing."""
+    seen = {normalized_question(train.problem(index).question) for index in range(len(train))}
     questions = [validation.problem(index).question for index in range(len(validation))]
-    return [question for question in questions if _normalised(question) in seen]
-
-
-def _normalised(question: str) -> str:
-    return " ".join(question.split())
+    return [question for question in questions if normalized_question(question) in seen]

@@ -113,8 +113,9 @@ def test_dr_grpo_is_the_group_mean_taken_off_and_a_constant_length():
 
 
 def test_gspo_clips_whole_sequences():
-    rollouts = make_rollouts(rows=2, columns=2, ragged=False, groups=1,
-                             correct=torch.tensor([True, False]))
+    rollouts = make_rollouts(
+        rows=2, columns=2, ragged=False, groups=1, correct=torch.tensor([True, False])
+    )
     logp = rollouts.logp_old + torch.tensor([[0.1, -0.1], [0.3, -0.1]]).double()
     logp.requires_grad_()
     algorithm = GSPO()
@@ -179,8 +180,9 @@ def test_a_penalty_lowers_the_credit_of_its_sequence(algorithm):
 
 
 def test_diagnostics_of_even_and_uneven_shares():
-    rollouts = make_rollouts(rows=4, columns=2, ragged=False, groups=1,
-                             correct=torch.tensor([True, True, False, False]))
+    rollouts = make_rollouts(
+        rows=4, columns=2, ragged=False, groups=1, correct=torch.tensor([True, True, False, False])
+    )
     even = rollouts.replace(entropy=torch.ones(4, 2).double())
     algorithm = GTPO(normalisation="anchored")
     credited = even.replace(advantages=algorithm.advantages(even))

@@ -62,8 +62,12 @@ def test_batches_of_whole_requests_are_equal_to_the_bit(make_policy):
 
 
 def test_streams_differ_by_every_part_of_their_name():
-    seeds = {stream_seed(0, "train", step, place, n) for step in range(9) for place in range(9)
-             for n in range(9)}
+    seeds = {
+        stream_seed(0, "train", step, place, n)
+        for step in range(9)
+        for place in range(9)
+        for n in range(9)
+    }
     assert len(seeds) == 9**3
     assert all(0 <= seed < 2**63 for seed in seeds)
     assert stream_seed(0, "train", 1) != stream_seed(0, "validation", 1)
@@ -79,12 +83,15 @@ def test_global_streams_stay_where_they_are(make_policy):
     assert np.random.get_state()[1].tolist() == before[2]
 
 
-@pytest.mark.parametrize("settings", [
-    SamplingSettings(temperature=0.7, max_tokens=1),
-    SamplingSettings(top_k=5, max_tokens=1),
-    SamplingSettings(top_p=0.6, max_tokens=1),
-    SamplingSettings(min_p=0.2, max_tokens=1),
-])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        SamplingSettings(temperature=0.7, max_tokens=1),
+        SamplingSettings(top_k=5, max_tokens=1),
+        SamplingSettings(top_p=0.6, max_tokens=1),
+        SamplingSettings(min_p=0.2, max_tokens=1),
+    ],
+)
 def test_tokens_follow_the_distribution(make_policy, settings):
     """Chi-square over 4,000 draws of a first token; the likeliest dozen tokens and the rest."""
     policy, draws = make_policy(), 4000
@@ -109,8 +116,9 @@ def test_tokens_follow_the_distribution(make_policy, settings):
     seen = expected > 5
     statistic = float(((found - expected)[seen].square() / expected[seen]).sum())
     assert statistic < 3.3 * max(4, int(seen.sum()))
-    exact = math.isclose(row[0].logprobs[0], float(logits.log_softmax(-1)[row[0].token_ids[0]]),
-                         abs_tol=1e-5)
+    exact = math.isclose(
+        row[0].logprobs[0], float(logits.log_softmax(-1)[row[0].token_ids[0]]), abs_tol=1e-5
+    )
     assert exact, "log-probs are those of the tempered distribution, before truncation"
 
 
@@ -173,8 +181,14 @@ def test_biased_training_must_be_asked_for_by_name(name, value):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("temperature", 0.0), ("temperature", -1.0), ("top_p", 0.0), ("top_k", -1), ("min_p", 2.0),
-     ("max_tokens", 0)],
+    [
+        ("temperature", 0.0),
+        ("temperature", -1.0),
+        ("top_p", 0.0),
+        ("top_k", -1),
+        ("min_p", 2.0),
+        ("max_tokens", 0),
+    ],
 )
 def test_impossible_settings_are_named(name, value):
     with pytest.raises(ValueError, match=f"data.sampling.{name}"):

@@ -1,0 +1,20 @@
+"""What every reward is: responses in, one score each out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from gtpo_lit.types import Problem
+
+
+class Reward(ABC):
+    """Base class. A new reward overrides `score`, or `grade` if it needs more than the answer."""
+
+    @abstractmethod
+    def score(self, completions: list[str], answers: list[str]) -> list[float]:
+        """One finite score for each completion, given its reference answer."""
+
+    def grade(self, completions: list[str], problems: Sequence[Problem]) -> list[float]:
+        """One finite score for each completion, given its problem."""
+        return self.score(completions, [problem.answer for problem in problems])

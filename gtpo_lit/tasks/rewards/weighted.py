@@ -1,0 +1,123 @@
+"""Several rewards as one, with the accuracy part kept apart."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gtpo_lit.tasks.rewards.reward import Reward
+from gtpo_lit.types import Problem
+
+ACCURACY = "accuracy"
+"""Name of the accuracy term among the components."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewardTerm:
+    """One more reward beside the accuracy.
+
+    Args:
+        name: becomes a part of metric names; letters, digits, `_`, `.` and `-`.
+        reward: what scores the responses.
+        weight: what its score is multiplied by in the total; may be negative.
+    """
+
+    name: str
+    reward: Reward
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Raise `ValueError` for a name or weight that cannot be used."""
+        if not re.fullmatch(r"[A-Za-z0-9_.\-]+", self.name):
+            raise ValueError(f"name of a reward term must be a plain word, got {self.name!r}")
+        if self.name in ("mean", "std"):
+            raise ValueError(f"name of a reward term: train/reward/{self.name} is taken already")
+        if not math.isfinite(self.weight):
+            raise ValueError(f"weight of reward {self.name!r} must be finite, got {self.weight}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scores:
+    """What a `WeightedReward` says about N completions, in their order."""
+
+    total: tuple[float, ...]
+    """[N]: weighted sum of all terms."""
+    accuracy: tuple[float, ...]
+    """[N]: unweighted score of the accuracy term."""
+    correct: tuple[bool, ...]
+    """[N]: whether the accuracy is above the threshold; nothing else enters."""
+    components: dict[str, tuple[float, ...]]
+    """[N] unweighted score of every term by name, "accuracy" first."""
+
+
+class WeightedReward:
+    """Weighted sum of an accuracy reward and any others."""
+
+    def __init__(
+        self,
+        accuracy: Reward,
+        accuracy_weight: float = 1.0,
+        others: list[RewardTerm] | None = None,
+        correct_threshold: float = 0.5,
+    ) -> None:
+        """Choose the terms.
+
+        Args:
+            accuracy: the reward that decides what is correct.
+            accuracy_weight: what its score is multiplied by in the total.
+            others: further terms, each with a name and a weight.
+            correct_threshold: a response is correct if its accuracy score is above this; at least
+                0 and below 1.
+
+        Raises:
+            ValueError: if two terms have one name, a weight is not finite, or the threshold is
+                out of range.
+        """
+        if not 0 <= correct_threshold < 1:
+            raise ValueError(f"correct_threshold must be in [0, 1), got {correct_threshold}")
+        if not math.isfinite(accuracy_weight):
+            raise ValueError(f"accuracy_weight must be finite, got {accuracy_weight}")
+        first = RewardTerm(name=ACCURACY, reward=accuracy, weight=accuracy_weight)
+        self.terms = (first, *(others or ()))
+        names = [term.name for term in self.terms]
+        if repeated := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"others: reward terms need different names, {repeated} is repeated")
+        self.correct_threshold = correct_threshold
+
+    def grade(self, completions: Sequence[str], problems: Sequence[Problem]) -> Scores:
+        """Score each completion against its problem (the same number of both).
+
+        Raises:
+            ValueError: if a reward returns a wrong number of scores, or one that is not finite.
+        """
+        if len(completions) != len(problems):
+            raise ValueError(f"{len(completions)} completions but {len(problems)} problems")
+        components = {term.name: _scores(term, completions, problems) for term in self.terms}
+        weights = [term.weight for term in self.terms]
+        accuracy = components[ACCURACY]
+        return Scores(
+            total=tuple(
+                math.fsum(weight * score for weight, score in zip(weights, row, strict=True))
+                for row in zip(*components.values(), strict=True)
+            ),
+            accuracy=accuracy,
+            correct=tuple(score > self.correct_threshold for score in accuracy),
+            components=components,
+        )
+
+
+def _scores(
+    term: RewardTerm, completions: Sequence[str], problems: Sequence[Problem]
+) -> tuple[float, ...]:
+    scores = tuple(float(score) for score in term.reward.grade(list(completions), problems))
+    label = f"reward {term.name!r} ({type(term.reward).__name__})"
+    if len(scores) != len(completions):
+        raise ValueError(f"{label} gave {len(scores)} scores for {len(completions)} completions")
+    for index, score in enumerate(scores):
+        if not math.isfinite(score):
+            raise ValueError(
+                f"{label} gave {score} for completion {index} of problem {problems[index].id!r}"
+            )
+    return scores
