@@ -41,7 +41,7 @@ def refuse_decided_keys(config: Namespace, decided: dict[str, str]) -> None:
         ValueError: naming both options and the file.
     """
     for path in config.get("config") or []:
-        content = yaml.safe_load(path.get_content()) or {}
+        content = yaml.safe_load(path.read_text()) or {}
         for target, source in decided.items():
             found: Any = content
             for part in target.split("."):
