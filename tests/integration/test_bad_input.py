@@ -1,0 +1,116 @@
+"""Each slip in what is asked for: one early, clear line that names option and value."""
+
+import pytest
+
+
+def _error(runs, capsys, *options, command="fit"):
+    with pytest.raises(SystemExit) as stopped:
+        runs(*options, command=command)
+    assert stopped.value.code == 2
+    assert not runs.root.exists(), "nothing is written before the input is known to be good"
+    lines = [line for line in capsys.readouterr().err.splitlines() if "error:" in line]
+    assert len(lines) == 1
+    return lines[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--data.groupsize=4"], "--data.groupsize"),
+        (["--data.group=4"], "--data.group"),
+        (["--trainer.max_ep=1"], "--trainer.max_ep"),
+        (["--model.policy.path=./nowhere"], "model.policy.path = './nowhere': no such folder"),
+        (["--model.policy.path=embedded:none"], "model.policy.path = 'embedded:none'"),
+        (["--data.group_size=1"], "data.group_size must be at least 2, got 1"),
+        (["--data.micro_batches=3"], "data.micro_batches = 3"),
+        (["--data.problems_per_step=3", "--data.micro_batches=8"], "12 sequences do not divide"),
+        (["--data.problems_per_step=32", "--data.micro_batches=2"], "24 usable"),
+        (["--data.problems_per_step=32"], "data.problems_per_step = 32"),
+        (["--data.prompt=gtpo_lit.tasks.PromptTemplate", "--data.prompt.chat=true"],
+         "no chat template"),
+        (["--data.max_prompt_length=3"], "data.problems has no usable problem"),
+        (["--data.max_prompt_length=3", "--data.long_prompts=error"], "longer than"),
+        (["--data.sampling.top_p=0.9"], "data.sampling.top_p = 0.9"),
+        (["--data.sampling.temperature=0"], "data.sampling.temperature must be positive"),
+        (["--data.max_tokens_per_micro_batch=20", "--trainer.num_sanity_val_steps=0"],
+         "data.max_tokens_per_micro_batch = 20"),
+        (["--model.kl_weight=-1"], "model.kl_weight must be at least 0, got -1"),
+        (["--model.algorithm.clip_low=0"], "clip_low"),
+        (["--model.algorithm=gtpo_lit.algorithms.Nothing"], "Nothing"),
+        (["--seed_everything=true"], "seed_everything must be a number"),
+        (["--data.seed=3"], "seed_everything"),
+        (["--trainer.max_steps=7"], "trainer.max_steps = 7"),
+        (["--trainer.use_distributed_sampler=true"], "trainer.use_distributed_sampler = True"),
+        (["--trainer.callbacks+=ModelCheckpoint", "--trainer.callbacks.every_n_train_steps=3"],
+         "every_n_train_steps"),
+        (["--ckpt_path=nowhere.ckpt"], "ckpt_path = 'nowhere.ckpt': no such checkpoint"),
+        (["--config=nowhere.yaml"], "nowhere.yaml"),
+    ],
+    ids=lambda value: value[-1] if isinstance(value, list) else None,
+)  # fmt: skip
+def test_the_line_names_what_is_wrong(runs, capsys, options, message):
+    assert message in _error(runs, capsys, *options)
+
+
+def test_offline_the_missing_model_is_named(runs, capsys, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    line = _error(runs, capsys, "--model.policy.path=some/model")
+    assert "some/model" in line
+    assert "HF_HUB_OFFLINE is set" in line
+
+
+def test_a_prompt_over_the_limit_is_dropped_and_counted(runs, caplog):
+    """Four digits' prompts have 8 characters, five digits' 10; the limit lies between."""
+    with caplog.at_level("INFO"):
+        runs("--data.max_prompt_length=10", "--trainer.max_epochs=1")
+    assert "dropped" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--seed_everything=5", "data.seed was 0, is 5"),
+        ("--data.group_size=8", "data.group_size was 4, is 8"),
+        ("--data.sampling.max_tokens=20", "data.sampling.max_tokens was 26, is 20"),
+        ("--model.algorithm=gtpo_lit.algorithms.GRPO", "model.algorithm was 'GTPO', is 'GRPO'"),
+    ],
+)
+def test_a_checkpoint_of_another_run_is_refused(runs, capsys, option, message):
+    runs("--trainer.max_epochs=1")
+    before = runs.metrics(0)
+    checkpoint = runs.version(0) / "checkpoints" / "step=0001.ckpt"
+    with pytest.raises(SystemExit):
+        runs(option, f"--ckpt_path={checkpoint}")
+    assert message in capsys.readouterr().err
+    assert runs.metrics(0) == before
+
+
+def test_a_checkpoint_of_another_model_is_refused(runs, capsys, tiny_folder):
+    runs("--trainer.max_epochs=1")
+    checkpoint = runs.version(0) / "checkpoints" / "step=0001.ckpt"
+    with pytest.raises(SystemExit):
+        runs(f"--model.policy.path={tiny_folder}", f"--ckpt_path={checkpoint}", command="validate")
+    assert "model.architecture was" in capsys.readouterr().err
+
+
+def test_a_loss_that_is_not_finite_names_step_metric_and_checkpoint(runs):
+    from gtpo_lit.module import NonFiniteError
+
+    with pytest.raises(NonFiniteError, match=r"gradient/norm is not finite in RL step 2 .*0001.ckp"):
+        runs("--model.optimizer.lr=1e30", "--trainer.gradient_clip_val=null")
+    assert [row["step"] for row in runs.rows(0)] == ["0", "1"]
+
+
+def test_a_finished_run_is_never_written_over(runs):
+    runs("--trainer.max_epochs=1")
+    folder = runs.version(0)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    runs("--trainer.max_epochs=1")
+    assert runs.version(1).is_dir()
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_a_first_start_with_nothing_to_resume_says_so(runs, capsys):
+    runs("--trainer.max_epochs=1", "--ckpt_path=last")
+    assert "no checkpoint under" in capsys.readouterr().out
+    assert runs.version(0).is_dir()
