@@ -79,7 +79,7 @@ class TrainingMark(Callback):
 
     begun = False
 
-    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+    def on_train_batch_start(self, trainer: Trainer, *_: Any) -> None:
         """Set the mark."""
         self.begun = True
 
@@ -141,9 +141,6 @@ class GtpoCLI(LightningCLI):
             ValueError: naming option and value.
         """
         config = self.config.get(str(self.subcommand), self.config)
-        seed = config.get("seed_everything")
-        if isinstance(seed, bool) or seed is None:
-            raise ValueError(f"seed_everything must be a number, so that runs repeat, got {seed}")
         refuse_decided_keys(config, {self._seed_target: "seed_everything"})
         for name, wanted in FIXED.items():
             value = config.get(f"trainer.{name}")
@@ -187,6 +184,17 @@ class GtpoCLI(LightningCLI):
         refuse_mid_step_checkpoints(built)
         return built
 
+    def _set_seed(self) -> None:
+        """Seed everything with a number that the config says.
+
+        Raises:
+            ValueError: for a seed that Lightning would choose, or leave out.
+        """
+        seed = self._get(self.config, "seed_everything")
+        if isinstance(seed, bool) or seed is None:
+            raise ValueError(f"seed_everything must be a number, so that runs repeat, got {seed}")
+        super()._set_seed()
+
     def _parse_ckpt_path(self) -> None:
         """Nothing: checkpoints hold no options, and reading one twice takes long."""
 
@@ -204,6 +212,9 @@ def main(args: ArgsType = None) -> None:
         begun = getattr(cli, "mark", None) is not None and cli.mark.begun
         if begun or os.environ.get("GTPO_LIT_TRACEBACK", "0") not in ("", "0"):
             raise
+        for logger in getattr(cli, "trainer", None) and cli.trainer.loggers or []:
+            if isinstance(logger, RunLogger):
+                logger.abandon()
         print(f"gtpo-lit: error: {error}", file=sys.stderr)
         raise SystemExit(2) from None
 

@@ -101,7 +101,7 @@ class RolloutDataModule(LightningDataModule):
         ):
             if value < least:
                 raise ValueError(f"data.{name} must be at least {least}, got {value}")
-        check_training_settings(sampling, allow_biased=allow_biased_sampling)
+        check_training_settings(sampling, allow_biased_sampling=allow_biased_sampling)
         if max_prompt_length is not None and max_prompt_length < 1:
             raise ValueError(f"data.max_prompt_length must be at least 1, got {max_prompt_length}")
         self.problems = problems
@@ -142,6 +142,7 @@ class RolloutDataModule(LightningDataModule):
             ValueError: for a tokenizer that cannot render the prompts, too few usable problems,
                 counts that do not divide, or training problems that are validated on.
         """
+        self._host.policy_spec.check()
         tokenizer = self._host.policy_spec.load_tokenizer()
         self.prompt.check(tokenizer)
         self.collector.rows_per_forward = self.group_size

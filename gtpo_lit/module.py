@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, Protocol, cast
 
 import torch
@@ -67,10 +68,6 @@ class PolicyModule(LightningModule):
     def reference(self) -> CausalPolicy | None:
         """The policy with its initial weights, frozen; nothing where `kl_weight` is 0."""
         return self._reference[0] if self._reference else None
-
-    def setup(self, stage: str) -> None:
-        """Say everything that is wrong with the policy's files before they are read."""
-        self.policy_spec.check()
 
     def configure_model(self) -> None:
         """Load the policy, and the reference if the loss needs one. Safe to call twice."""
@@ -180,7 +177,7 @@ class PolicyModule(LightningModule):
     def _meaning(self) -> dict[str, Any]:
         reference = self.reference
         return {
-            "architecture": self.policy.architecture(),
+            "architecture": architecture(self.policy),
             "algorithm": type(self.algorithm).__name__,
             "kl_weight": self.kl_weight,
             "reference": reference.fingerprint() if reference is not None else None,
@@ -192,6 +189,12 @@ class PolicyModule(LightningModule):
             f"{metric} is not finite in RL step {self.trainer.current_epoch + 1} (optimiser step "
             f"{self.trainer.global_step}); last good checkpoint: {checkpoint}"
         )
+
+
+def architecture(policy: CausalPolicy) -> str:
+    """A hash of the names and shapes of all parameters."""
+    shapes = [(name, tuple(value.shape)) for name, value in policy.named_parameters()]
+    return hashlib.sha256(repr(shapes).encode()).hexdigest()[:16]
 
 
 class StepSource(Protocol):

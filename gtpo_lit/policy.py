@@ -1,38 +1,41 @@
-"""A causal language model that scores sequences: log-probs and full-vocabulary entropies."""
+"""The policy: a causal language model that scores the responses it is given."""
 
 from __future__ import annotations
 
 import hashlib
+import inspect
 import os
 import shutil
-import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from gtpo_lit.functional.logprob import linear_logprob_entropy, logits_logprob_entropy
+from gtpo_lit.policy_spec import PolicySpec
 
-# Models that change their logits after the head; these are scored from the logits themselves.
-LOGIT_CHANGES = ("final_logit_softcapping", "logits_scaling", "logit_scale")
+if TYPE_CHECKING:  # transformers takes seconds to import
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers.cache_utils import Cache
+
+__all__ = ["CausalPolicy", "PolicySpec"]
 
 
 class CausalPolicy(nn.Module):
-    """Wraps a transformers model with its tokenizer.
+    """A causal LM with its tokenizer: log-probs and full-vocabulary entropies of responses.
 
-    Dropout is off for good, so that the log-probs of a training step are those of scoring.
+    Padding is known from attention masks and lengths alone, never from token values, so the
+    padding token may be an end token.
 
     Attributes:
-        end_token_ids: every token that ends a response, from the generation config, the model's
-            config and the tokenizer.
-
-    Args:
-        model: any causal language model.
+        model: the Hugging Face model.
         tokenizer: its tokenizer.
-        chunk_size: tokens whose logits exist at a time; all if not given.
+        end_token_ids: every token that ends a response; those of the generation config, the
+            model config and the tokenizer together.
+        pad_token_id: what fills a batch; the tokenizer's, else an end token, else 0.
     """
 
     def __init__(
@@ -42,27 +45,22 @@ class CausalPolicy(nn.Module):
         *,
         chunk_size: int | None = None,
     ) -> None:
+        """Wrap `model`; `chunk_size` is the number of rows that the head takes at a time."""
         super().__init__()
         self.model = model
         self.tokenizer = tokenizer
         self.chunk_size = chunk_size
-        config = model.config.get_text_config()
-        generation = getattr(model, "generation_config", None)
-        self.end_token_ids = _distinct(
-            getattr(generation, "eos_token_id", None), config.eos_token_id, tokenizer.eos_token_id
-        )
-        self.max_positions: int | None = getattr(config, "max_position_embeddings", None)
-        self._changes_logits = any(
-            getattr(config, name, None) not in (None, 1, 1.0) for name in LOGIT_CHANGES
-        )
-        for name in ("attention_dropout", "hidden_dropout", "resid_pdrop", "attn_pdrop"):
-            if hasattr(config, name):
-                setattr(config, name, 0.0)
-        for module in model.modules():
-            if isinstance(module, nn.Dropout):
-                module.p = 0.0
-            if isinstance(getattr(module, "attention_dropout", None), float):
-                setattr(module, "attention_dropout", 0.0)  # noqa: B010 (no plain attribute)
+        self.end_token_ids = _end_token_ids(model, tokenizer)
+        pad = tokenizer.pad_token_id
+        self.pad_token_id: int = (*self.end_token_ids, 0)[0] if pad is None else pad
+        self._plain_head: bool | None = None
+        self._accepted = frozenset(inspect.signature(model.forward).parameters)
+
+    @property
+    def max_positions(self) -> int | None:
+        """Longest sequence that the model has positions for; None if it sets no limit."""
+        limit = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
+        return None if limit is None else int(limit)
 
     def forward(
         self,
@@ -72,89 +70,176 @@ class CausalPolicy(nn.Module):
         *,
         temperature: float = 1.0,
     ) -> tuple[Tensor, Tensor]:
-        """Score the last `response_length` tokens of every row.
+        """Score the last T = `response_length` tokens of every row.
 
         Args:
-            input_ids: [B, L] int64, prompts left-padded.
-            attention_mask: [B, L] bool; position ids count its true entries.
-            response_length: T, less than L.
-            temperature: divides the logits.
+            input_ids: [B, L] int64, prompts left-padded, responses right-padded.
+            attention_mask: [B, L] bool, true on every real token; positions count those.
+            response_length: T, below L.
+            temperature: of the softmax, above 0.
 
         Returns:
-            Two [B, T] tensors, float32 or better, in nats: the log-prob of each token and the
-            entropy of the distribution that it was drawn from. What stands at padded positions
-            means nothing.
+            Log-probs [B, T] and full-vocabulary entropies [B, T] in nats, in float32, both with
+            gradient and 0 where `attention_mask` is false.
         """
-        arguments = {
-            "input_ids": input_ids[:, :-1],
-            "attention_mask": attention_mask[:, :-1].long(),
-            "position_ids": position_ids(attention_mask)[:, :-1],
-            "use_cache": False,
-        }
-        targets = input_ids[:, -response_length:]
-        if self._changes_logits:
-            logits = self.model(**arguments, logits_to_keep=response_length).logits
-            return logits_logprob_entropy(
-                logits[:, -response_length:], targets, temperature=temperature
+        assert 0 < response_length < input_ids.shape[1], (response_length, input_ids.shape)
+        keep = attention_mask[:, -response_length:].bool()
+        targets = input_ids[:, -response_length:][keep]
+        # The token at t is predicted at t - 1.
+        before = slice(-response_length - 1, -1)
+        inputs = self._inputs(input_ids, attention_mask) | {"use_cache": False}
+        if self._has_plain_head():
+            hidden = self.model.base_model(**inputs).last_hidden_state[:, before][keep]
+            head = _head(self.model)
+            logp, entropy = linear_logprob_entropy(
+                hidden,
+                head.weight,
+                targets,
+                bias=head.bias,
+                temperature=temperature,
+                chunk_size=self.chunk_size,
             )
-        hidden = self.model.base_model(**arguments).last_hidden_state[:, -response_length:]
-        head = self.model.get_output_embeddings()
-        return linear_logprob_entropy(
-            hidden,
-            head.weight,
-            targets,
-            bias=getattr(head, "bias", None),
-            temperature=temperature,
-            chunk_size=self.chunk_size,
-        )
+        else:
+            logits = self._output(inputs, response_length + 1).logits[:, before][keep]
+            logp, entropy = logits_logprob_entropy(logits, targets, temperature=temperature)
+        empty = logp.new_zeros(keep.shape)
+        return empty.masked_scatter(keep, logp), empty.masked_scatter(keep, entropy)
 
-    def architecture(self) -> str:
-        """A hash of the names and shapes of all parameters."""
-        shapes = [(name, tuple(value.shape)) for name, value in self.model.named_parameters()]
-        return hashlib.sha256(repr(shapes).encode()).hexdigest()[:16]
+    def next_token_logits(
+        self, input_ids: Tensor, attention_mask: Tensor, cache: Cache | None = None
+    ) -> tuple[Tensor, Cache | None]:
+        """Logits of the token after each row, and the cache that saves work at the next call.
+
+        Args:
+            input_ids: [B, L] int64, left-padded. With a cache only the last token is read.
+            attention_mask: [B, L] bool, of all tokens, those in the cache too.
+            cache: what the call for the first L - 1 tokens returned.
+
+        Returns:
+            Logits [B, V] in float32, and a cache (None from a model that offers none).
+        """
+        inputs = self._inputs(input_ids, attention_mask) | {"use_cache": True}
+        if cache is not None:
+            inputs["past_key_values"] = cache
+            for name in ("input_ids", "position_ids"):
+                if name in inputs:
+                    inputs[name] = inputs[name][:, -1:]
+        if self._has_plain_head():
+            output = self.model.base_model(**inputs)
+            head, hidden = _head(self.model), output.last_hidden_state[:, -1].float()
+            bias = None if head.bias is None else head.bias.float()
+            with torch.autocast(hidden.device.type, enabled=False):
+                logits = nn.functional.linear(hidden, head.weight.float(), bias)
+        else:
+            output = self._output(inputs, 1)
+            logits = output.logits[:, -1].float()
+        return logits, getattr(output, "past_key_values", None)
 
     def fingerprint(self) -> str:
-        """A hash of the names, types, shapes and values of all parameters."""
+        """SHA-256 over the name, dtype, shape and bytes of every parameter, as 64 hex digits."""
         digest = hashlib.sha256()
-        for name, value in self.model.named_parameters():
-            flat = value.detach().cpu().contiguous().view(-1)
-            digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
-            digest.update(flat.view(torch.uint8).numpy().data)
-        return digest.hexdigest()[:16]
+        for name, parameter in self.model.named_parameters():
+            values = parameter.detach().cpu().contiguous()
+            digest.update(f"{name} {values.dtype} {tuple(values.shape)};".encode())
+            digest.update(values.reshape(-1).view(torch.uint8).numpy().data)
+        return digest.hexdigest()
 
     def export(self, folder: str | os.PathLike[str]) -> None:
-        """Write a folder that `AutoModelForCausalLM.from_pretrained` loads, all of it or none.
+        """Write a Hugging Face folder that `AutoModelForCausalLM.from_pretrained` loads.
+
+        The folder appears whole or not at all.
 
         Raises:
-            FileExistsError: if the folder exists already.
+            ValueError: `folder` exists and is not empty.
         """
         target = Path(folder)
-        if target.exists():
-            raise FileExistsError(f"{target} exists already")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}-"))
+        if target.exists() and any(target.iterdir()):
+            raise ValueError(f"export folder {str(target)!r} exists and is not empty")
+        part = target.parent / f".{target.name}.{os.getpid()}.part"
+        part.mkdir(parents=True)
         try:
-            self.model.save_pretrained(partial)
-            self.tokenizer.save_pretrained(partial)
-            partial.chmod(0o755)
-            partial.rename(target)
+            self.model.save_pretrained(part)
+            self.tokenizer.save_pretrained(part)
+            part.replace(target)
         finally:
-            shutil.rmtree(partial, ignore_errors=True)
+            shutil.rmtree(part, ignore_errors=True)
+
+    def _inputs(self, input_ids: Tensor, attention_mask: Tensor) -> dict[str, Any]:
+        inputs: dict[str, Any] = {"input_ids": input_ids, "attention_mask": attention_mask.long()}
+        # Models without positions of their own (ALiBi, state spaces) do not take them.
+        if "position_ids" in self._accepted:
+            inputs["position_ids"] = (inputs["attention_mask"].cumsum(-1) - 1).clamp(min=0)
+        return inputs
+
+    def _output(self, inputs: dict[str, Any], positions: int) -> Any:
+        """What the model itself returns, with logits of the last `positions` tokens at least."""
+        if "logits_to_keep" in self._accepted:
+            inputs = inputs | {"logits_to_keep": positions}
+        return self.model(**inputs)
+
+    def _has_plain_head(self) -> bool:
+        if self._plain_head is None:
+            with eval_mode(self.model):
+                self._plain_head = head_is_plain(self.model)
+        return self._plain_head
 
 
-def position_ids(attention_mask: Tensor) -> Tensor:
-    """[B, L] positions that count real tokens from 0, so that left padding shifts nothing.
+@torch.no_grad()
+def head_is_plain(model: PreTrainedModel) -> bool:
+    """Whether the logits are just the head's linear map of the base model's last hidden states.
 
-    Example:
-        >>> position_ids(torch.tensor([[False, True, True]]))
-        tensor([[0, 0, 1]])
+    Some models scale the hidden states or the logits, or cap the logits softly. What a model
+    does is seen from one call on two tokens in which the head is made to return known numbers.
     """
-    return (attention_mask.long().cumsum(dim=1) - 1).clamp(min=0)
+    head, base = _head(model), model.base_model
+    if type(head) is not nn.Linear or base is model:
+        return False
+    seen: dict[str, Any] = {}
+
+    def keep_hidden(_module: nn.Module, _inputs: Any, output: Any) -> None:
+        seen["hidden"] = getattr(output, "last_hidden_state", None)
+
+    def replace_logits(_module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
+        known = torch.linspace(-100, 100, output.shape[-1]).to(output).expand_as(output)
+        seen["input"], seen["known"] = inputs[0], known
+        return known.clone()
+
+    hooks = [base.register_forward_hook(keep_hidden), head.register_forward_hook(replace_logits)]
+    try:
+        # Two tokens, since the embedding of a padding token may be zero.
+        tokens = torch.arange(2, device=head.weight.device)[None]
+        logits = model(input_ids=tokens, use_cache=False).logits
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return (
+        seen.get("hidden") is not None
+        and torch.equal(seen["input"], seen["hidden"])
+        and torch.equal(logits, seen["known"])
+    )
 
 
-def _distinct(*sources: Any) -> tuple[int, ...]:
-    found: dict[int, None] = {}
+@contextmanager
+def eval_mode(module: nn.Module) -> Iterator[None]:
+    """Switch to eval mode, and put every submodule back into its own mode afterwards."""
+    modes = [(child, child.training) for child in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for child, training in modes:
+            child.training = training
+
+
+def _head(model: PreTrainedModel) -> nn.Linear:
+    head: nn.Linear = model.get_output_embeddings()
+    return head
+
+
+def _end_token_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:
+    sources = [model.generation_config, model.config.get_text_config(), tokenizer]
+    found: list[int] = []
     for source in sources:
-        values: Iterable[int] = source if isinstance(source, (list, tuple)) else [source]
-        found |= dict.fromkeys(value for value in values if value is not None)
-    return tuple(found)
+        value = getattr(source, "eos_token_id", None)
+        found += value if isinstance(value, list | tuple) else [] if value is None else [value]
+    return tuple(dict.fromkeys(found))

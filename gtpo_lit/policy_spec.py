@@ -1,120 +1,225 @@
-"""Which model to train, said without loading it."""
+"""Where a policy comes from, and everything that can be wrong with it before weights load."""
 
 from __future__ import annotations
 
+import importlib.resources
+import json
 import os
+import re
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerBase
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
-from gtpo_lit.policy import CausalPolicy
+    from gtpo_lit.policy import CausalPolicy
 
-DType = Literal["float32", "bfloat16", "float16", "auto"]
+Dtype = Literal["float32", "bfloat16", "float16", "auto"]
+
 EMBEDDED = "embedded:"
+OPTION = "model.policy.path"
+# owner/name or name, as the hub spells them.
+HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PolicySpec:
-    """A causal language model by path, and how to load it. Construction reads nothing."""
+    """A pretrained causal LM by name. Building one reads nothing from disk."""
 
     path: str = "embedded:chains"
-    """A Hugging Face folder, a hub id, or "embedded:NAME" for a policy that the package ships."""
-    dtype: DType = "float32"
-    """Of the weights; log-probs and entropies are computed in float32 at least."""
-    attn_implementation: str = "sdpa"
-    """As transformers names it: "sdpa", "eager", "flash_attention_2" and others."""
-    chunk_size: int | None = None
-    """Tokens whose logits exist at a time; all of a micro-batch's if not given."""
-    gradient_checkpointing: bool = False
-    """Recompute activations in the backward: less memory, more time."""
+    """A model folder, a hub id, or `embedded:NAME` for a model that comes with the package."""
+    dtype: Dtype = "float32"
+    """Of the weights; `auto` takes the one they were saved in."""
+    attn_implementation: str | None = "sdpa"
+    """Attention kernel; null leaves the choice to transformers."""
     trust_remote_code: bool = False
-    """Run code that comes with the model."""
+    """Run model code that comes with the weights."""
+    chunk_size: int | None = None
+    """Tokens that the output head takes at a time; null takes as many as fit into 64 MiB."""
+    gradient_checkpointing: bool = False
+    """Compute layer activations again in the backward pass, to save memory."""
     revision: str | None = None
     """Branch, tag or commit of a hub id."""
 
     def __post_init__(self) -> None:
-        """Refuse values that no model could load with.
-
-        Raises:
-            ValueError: naming option and value.
-        """
-        if self.dtype not in get_args(DType):
-            raise ValueError(f"model.policy.dtype must be one of {get_args(DType)}: {self.dtype!r}")
+        """Raise ValueError on values that no model could make right."""
+        if self.dtype not in get_args(Dtype):
+            raise ValueError(f"model.policy.dtype must be in {get_args(Dtype)}, got {self.dtype!r}")
         if self.chunk_size is not None and self.chunk_size < 1:
             raise ValueError(f"model.policy.chunk_size must be at least 1, got {self.chunk_size}")
 
     def resolve(self) -> str:
-        """The folder or hub id to load from.
+        """The model folder, or the hub id where no folder is meant.
 
         Raises:
-            ValueError: for a folder, or an embedded policy, that does not exist.
+            ValueError: no such embedded model or folder; or HF_HUB_OFFLINE is set and the hub
+                cache lacks the model.
         """
         if self.path.startswith(EMBEDDED):
-            name = self.path.removeprefix(EMBEDDED)
-            root = files("gtpo_lit") / "embedded"
-            known = sorted(item.name for item in root.iterdir() if (item / "config.json").is_file())
-            if name not in known:
-                raise ValueError(f"model.policy.path = {self.path!r}: embedded are {known}")
-            return str(root / name)
-        path = Path(self.path).expanduser()
-        if path.is_dir():
-            return str(path)
-        if self.path.startswith((".", "/", "~")) or path.is_file():
-            raise ValueError(f"model.policy.path = {self.path!r}: no such folder")
+            return _embedded_folder(self.path)
+        folder = Path(self.path).expanduser()
+        if folder.is_dir():
+            return str(folder)
+        if folder.exists() or not HUB_ID.fullmatch(self.path):
+            raise ValueError(f"{OPTION}: no such model folder: {self.path!r}")
+        if _offline() and self._cached_folder() is None:
+            from huggingface_hub.constants import HF_HUB_CACHE
+
+            raise ValueError(
+                f"{OPTION}: {self.path!r} is no folder here, and as a hub id it cannot be fetched "
+                f"since HF_HUB_OFFLINE is set; config.json is missing from the cache {HF_HUB_CACHE}"
+            )
         return self.path
 
     def check(self) -> None:
-        """Say what is wrong with the model's files before any weight is read.
+        """Load everything but the weights, on no device.
 
         Raises:
-            ValueError: if the config, the tokenizer or safetensors weights are not there.
+            ValueError: config, tokenizer or safetensors are missing or do not fit each other,
+                or the model does not support the attention that is asked for.
         """
-        source = self.resolve()
-        self._read(AutoConfig.from_pretrained, source)
-        self.load_tokenizer()
-        folder = Path(source)
-        if folder.is_dir() and not list(folder.glob("*.safetensors")):
-            found = sorted(item.name for item in folder.glob("*.bin"))
-            extra = f" (only {', '.join(found)}, which is not loaded: convert it)" if found else ""
-            raise ValueError(f"model.policy.path = {self.path!r} holds no *.safetensors{extra}")
+        import torch
+        from transformers import AutoModelForCausalLM
+
+        auto: Any = AutoModelForCausalLM  # its methods carry no types
+        path = self.resolve()
+        folder = self._folder(path)
+        if folder is not None:
+            _check_safetensors(folder)
+        config = self._config(path)
+        try:
+            with torch.random.fork_rng(devices=[]), torch.device("meta"):
+                auto.from_config(
+                    config,
+                    attn_implementation=self.attn_implementation,
+                    trust_remote_code=self.trust_remote_code,
+                )
+        except (ImportError, ValueError) as error:  # how transformers says that it cannot
+            raise ValueError(
+                f"{OPTION}={self.path!r} with model.policy.attn_implementation="
+                f"{self.attn_implementation!r} is refused by transformers: {error}"
+            ) from error
+        tokens, rows = len(self.load_tokenizer()), config.get_text_config().vocab_size
+        if tokens > rows:
+            raise ValueError(
+                f"{OPTION}: the tokenizer of {self.path!r} has {tokens} tokens, "
+                f"but the model has only {rows}"
+            )
 
     def load_tokenizer(self) -> PreTrainedTokenizerBase:
-        """The model's tokenizer."""
-        tokenizer = self._read(AutoTokenizer.from_pretrained, self.resolve())
-        assert isinstance(tokenizer, PreTrainedTokenizerBase)
+        """The tokenizer that comes with the model.
+
+        Raises:
+            ValueError: there is none, or it does not load.
+        """
+        from transformers import AutoTokenizer
+
+        path = self.resolve()
+        try:
+            tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+                path, **self._source()
+            )
+        except (OSError, ValueError) as error:  # transformers names neither option nor value
+            raise ValueError(f"{OPTION}: no tokenizer loads from {self.path!r}: {error}") from error
+        # Without files transformers makes up an empty tokenizer of the class in config.json.
+        folder, names = self._folder(path), {*tokenizer.vocab_files_names.values()}
+        if folder is not None and not any((folder / name).is_file() for name in names):
+            raise ValueError(
+                f"{OPTION}: no tokenizer loads from {self.path!r}: none of {sorted(names)} is there"
+            )
         return tokenizer
 
     def load(self) -> CausalPolicy:
-        """The policy with its weights; no global random stream is moved."""
+        """The policy on the CPU, in train mode, without touching global random streams.
+
+        Dropout is set to 0, as the ratio of new to old policy must be 1 before the first update.
+
+        Raises:
+            ValueError: what `check` raises, or the weights do not fill the model.
+        """
+        import torch
+        from transformers import AutoModelForCausalLM
+
+        from gtpo_lit.policy import CausalPolicy
+
+        auto: Any = AutoModelForCausalLM  # its methods carry no types
+        self.check()
+        path = self.resolve()
+        # Creating a model draws initial weights before it reads the saved ones.
         with torch.random.fork_rng(devices=[]):
-            model = self._read(
-                AutoModelForCausalLM.from_pretrained,
-                self.resolve(),
-                dtype="auto" if self.dtype == "auto" else getattr(torch, self.dtype),
+            model, report = auto.from_pretrained(
+                path,
+                config=_without_dropout(self._config(path)),
+                dtype=self.dtype if self.dtype == "auto" else getattr(torch, self.dtype),
                 attn_implementation=self.attn_implementation,
                 use_safetensors=True,
+                output_loading_info=True,
+                **self._source(),
             )
+        for problem in ("missing_keys", "mismatched_keys"):
+            if report[problem]:
+                raise ValueError(
+                    f"{OPTION}: the weights in {self.path!r} do not fill the model; "
+                    f"{problem}: {sorted(map(str, report[problem]))[:5]}"
+                )
         if self.gradient_checkpointing:
             model.gradient_checkpointing_enable({"use_reentrant": False})
-        return CausalPolicy(model, self.load_tokenizer(), chunk_size=self.chunk_size)
+        # Gradient checkpointing works in train mode only, and from_pretrained leaves eval mode.
+        return CausalPolicy(model.train(), self.load_tokenizer(), chunk_size=self.chunk_size)
 
-    def _read(self, reader: Any, source: str, **options: Any) -> Any:
-        if not Path(source).is_dir():
-            options["revision"] = self.revision
+    def _source(self) -> dict[str, Any]:
+        return {"trust_remote_code": self.trust_remote_code, "revision": self.revision or "main"}
+
+    def _config(self, path: str) -> PretrainedConfig:
+        from transformers import AutoConfig
+
         try:
-            return reader(source, trust_remote_code=self.trust_remote_code, **options)
-        except OSError as error:
-            offline = os.environ.get("HF_HUB_OFFLINE", "0") not in ("", "0")
-            reason = (
-                "it is not in the local cache and HF_HUB_OFFLINE is set"
-                if offline and not Path(source).is_dir()
-                else str(error).splitlines()[0]
-            )
-            raise ValueError(
-                f"model.policy.path = {self.path!r} is neither a folder nor a hub id that loads: "
-                f"{reason}"
-            ) from error
+            config: PretrainedConfig = AutoConfig.from_pretrained(path, **self._source())
+        except (OSError, ValueError) as error:  # transformers names neither option nor value
+            raise ValueError(f"{OPTION}: no config loads from {self.path!r}: {error}") from error
+        return config
+
+    def _folder(self, path: str) -> Path | None:
+        return Path(path) if Path(path).is_dir() else self._cached_folder()
+
+    def _cached_folder(self) -> Path | None:
+        from huggingface_hub import try_to_load_from_cache
+
+        found = try_to_load_from_cache(self.path, "config.json", revision=self.revision)
+        return Path(found).parent if isinstance(found, str) else None
+
+
+def _offline() -> bool:
+    from huggingface_hub import constants
+
+    return bool(constants.HF_HUB_OFFLINE)
+
+
+def _embedded_folder(path: str) -> str:
+    root = Path(str(importlib.resources.files("gtpo_lit"))) / "embedded"
+    name = path.removeprefix(EMBEDDED)
+    if not name or not (root / name / "config.json").is_file():
+        known = sorted(child.parent.name for child in root.glob("*/config.json"))
+        raise ValueError(f"{OPTION}: no embedded model {path!r}; there are {known}")
+    return os.fspath(root / name)
+
+
+def _check_safetensors(folder: Path) -> None:
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        wanted = set(json.loads(index.read_text())["weight_map"].values())
+    else:
+        wanted = {"model.safetensors"}
+    missing = sorted(name for name in wanted if not (folder / name).is_file())
+    if missing:
+        pickled = sorted(path.name for path in folder.glob("*.bin"))
+        hint = f"; pickled weights are not accepted: {pickled}" if pickled else ""
+        raise ValueError(f"{OPTION}: {str(folder)!r} lacks safetensors {missing}{hint}")
+
+
+def _without_dropout(config: PretrainedConfig) -> PretrainedConfig:
+    for name, value in config.get_text_config().to_dict().items():
+        if ("dropout" in name or name.endswith("pdrop")) and isinstance(value, float):
+            setattr(config.get_text_config(), name, 0.0)
+    return config

@@ -6,11 +6,14 @@ import math
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from lightning.fabric.utilities.rank_zero import rank_zero_only
-from lightning.pytorch.loggers import Logger, TensorBoardLogger
+from lightning.pytorch.loggers import Logger
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
 
 from gtpo_lit.run_folder import RunFolder, RunFolderError, read_table, write_table
 
@@ -52,6 +55,15 @@ class RunLogger(Logger):
             else:
                 self._folder = RunFolder.resume(self._root, self._name, Path(self._resume_from))
         return self._folder
+
+    def abandon(self) -> None:
+        """Give the folder back if nothing has been written into it."""
+        folder = self._folder
+        if folder is not None:
+            for path in (folder.path, folder.path.parent, self._root):
+                if any(path.iterdir()):
+                    return
+                path.rmdir()
 
     @property
     def name(self) -> str:
@@ -138,36 +150,53 @@ class _Table:
         write_table(self.path, self.header, [self.rows[key] for key in sorted(self.rows)])
 
 
-class RunTensorBoardLogger(TensorBoardLogger):
-    """TensorBoard files in the folder `tensorboard` of the run.
+class RunTensorBoardLogger(Logger):
+    """TensorBoard files in the folder `tensorboard` of the run, against RL steps.
+
+    Nothing is written before the first number, so that a run that is refused leaves no folder.
 
     Args:
         run: the logger whose folder it shares.
     """
 
     def __init__(self, run: RunLogger) -> None:
-        super().__init__(save_dir=run.root_dir, name="", default_hp_metric=False)
+        super().__init__()
         self._run = run
+        self._writer: SummaryWriter | None = None
 
     @property
-    def log_dir(self) -> str:
-        """Inside the run's folder."""
-        return str(Path(self._run.log_dir) / "tensorboard")
+    def name(self) -> str:
+        """Of the run."""
+        return self._run.name
 
     @property
     def version(self) -> int:
         """Of the run."""
         return self._run.version
 
-    @rank_zero_only
-    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
-        """Log against the RL step, not the optimiser step."""
-        step = int(metrics["epoch"]) + 1 if "epoch" in metrics else step
-        super().log_metrics(
-            {name: value for name, value in metrics.items() if name not in NOISE}, step
-        )
+    @property
+    def writer(self) -> SummaryWriter:
+        """TensorBoard's own writer, for what is not a number."""
+        if self._writer is None:
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._writer = SummaryWriter(str(Path(self._run.log_dir) / "tensorboard"))
+        return self._writer
 
     @rank_zero_only
-    def save(self) -> None:
-        """Flush the event file; the run's config.yaml holds the hyperparameters."""
-        self.experiment.flush()
+    def log_hyperparams(self, params: dict[str, Any] | Namespace, *_: Any, **__: Any) -> None:
+        """Nothing: the run's config.yaml says it."""
+
+    @rank_zero_only
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        """Log numbers against the RL step, not the optimiser step."""
+        step = int(metrics["epoch"]) + 1 if "epoch" in metrics else step
+        for name, value in metrics.items():
+            if name not in NOISE:
+                self.writer.add_scalar(name, value, step)
+
+    @rank_zero_only
+    def finalize(self, status: str) -> None:
+        """Flush and close."""
+        if self._writer is not None:
+            self._writer.close()

@@ -1,10 +1,23 @@
-"""What every test shares."""
+"""Shared fixtures: tiny random models with a character tokenizer, as Hugging Face folders."""
+
+from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+from transformers import (
+    GenerationConfig,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+)
 
 # Examples are drawn the same way everywhere, and a busy machine is not a failure.
 settings.register_profile(
@@ -16,84 +29,85 @@ settings.register_profile(
 )
 settings.load_profile("project")
 os.environ["HF_HUB_OFFLINE"] = "1"
-torch.set_num_threads(1)
+
+SPECIAL = ["<pad>", "<eos>", "<bos>", "<unk>"]
+CHARACTERS = "0123456789+-*/=() abcdefghijklmnopqrstuvwxyz.,;?!:\n<>"
 
 
-def character_tokenizer(*, bos=False):
-    """One token a character: Llama-like with a BOS that its post-processor adds, or without."""
-    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors
-    from transformers import PreTrainedTokenizerFast
-
-    characters = "0123456789+=;?abcdefghijklmnopqrstuvwxyzAWU .<>|_\n"
-    vocabulary = {"<pad>": 0, "<eos>": 1, "<bos>": 2, "<unk>": 3}
-    vocabulary |= {character: index for index, character in enumerate(characters, start=4)}
+def make_tokenizer() -> PreTrainedTokenizerFast:
+    """One token a character; <pad> 0, <eos> 1, <bos> 2, <unk> 3, "0" to "9" are 4 to 13."""
+    vocabulary = {token: index for index, token in enumerate([*SPECIAL, *CHARACTERS])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
     tokenizer.decoder = decoders.Fuse()
-    if bos:
-        tokenizer.post_processor = processors.TemplateProcessing(
-            single="<bos> $A", special_tokens=[("<bos>", 2)]
-        )
-    return PreTrainedTokenizerFast(
+    fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token="<pad>",
         eos_token="<eos>",
+        bos_token="<bos>",
         unk_token="<unk>",
-        **({"bos_token": "<bos>"} if bos else {}),
     )
+    fast.chat_template = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
+    return fast
 
 
-def random_model(kind="qwen2", *, tied=True, seed=0, vocab_size=64):
-    """A random causal language model with heads of 32 and far from even logits."""
-    from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
-
-    torch.manual_seed(seed)
-    options = {
-        "vocab_size": vocab_size,
+def make_model(architecture: str = "qwen2", **changes: object) -> PreTrainedModel:
+    """Two layers, head size 32, vocabulary 64; seeded weights, large enough to be peaked."""
+    settings: dict[str, object] = {
+        "vocab_size": 64,
         "hidden_size": 64,
-        "intermediate_size": 96,
+        "intermediate_size": 128,
         "num_hidden_layers": 2,
         "num_attention_heads": 2,
         "num_key_value_heads": 1,
-        "max_position_embeddings": 64,
-        "tie_word_embeddings": tied,
+        "max_position_embeddings": 256,
+        "tie_word_embeddings": True,
         "eos_token_id": 1,
-        "bos_token_id": None,
+        "bos_token_id": 2,
         "pad_token_id": 0,
+        **changes,
     }
-    if kind == "llama":
-        model = LlamaForCausalLM(LlamaConfig(**options))
-    else:
-        model = Qwen2ForCausalLM(Qwen2Config(**options))
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.ndim > 1:
-                parameter.mul_(3.0)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        if architecture == "qwen2":
+            model: PreTrainedModel = Qwen2ForCausalLM(Qwen2Config(**settings))
+        else:
+            model = LlamaForCausalLM(LlamaConfig(**settings))
+        with torch.no_grad():
+            for parameter in model.parameters():
+                if parameter.ndim > 1:
+                    parameter.mul_(10.0)
     return model.float().eval()
 
 
-@pytest.fixture(scope="session")
-def tiny_folder(tmp_path_factory):
-    """A random model with its tokenizer, as a Hugging Face folder."""
-    folder = tmp_path_factory.mktemp("models") / "tiny"
-    random_model().save_pretrained(folder)
-    character_tokenizer().save_pretrained(folder)
+def save_model(model: PreTrainedModel, folder: Path) -> Path:
+    model.save_pretrained(folder)
+    make_tokenizer().save_pretrained(folder)
     return folder
 
 
-@pytest.fixture
-def make_tokenizer():
-    """Builds a character tokenizer."""
-    return character_tokenizer
+@pytest.fixture(scope="session")
+def tiny_qwen2(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a tiny Qwen2 with tied head. Read only."""
+    return save_model(make_model("qwen2"), tmp_path_factory.mktemp("models") / "tiny_qwen2")
 
 
-@pytest.fixture
-def make_policy():
-    """Builds a policy around a random model."""
-    from gtpo_lit.policy import CausalPolicy
+@pytest.fixture(scope="session")
+def tiny_llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a tiny Llama with tied head. Read only."""
+    return save_model(make_model("llama"), tmp_path_factory.mktemp("models") / "tiny_llama")
 
-    def build(kind="qwen2", *, tied=True, chunk_size=None, seed=0):
-        model = random_model(kind, tied=tied, seed=seed)
-        return CausalPolicy(model, character_tokenizer(), chunk_size=chunk_size)
 
-    return build
+@pytest.fixture(scope="session")
+def tiny_untied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a tiny Qwen2 whose head is not tied to the embedding. Read only."""
+    model = make_model("qwen2", tie_word_embeddings=False)
+    return save_model(model, tmp_path_factory.mktemp("models") / "tiny_untied")
+
+
+@pytest.fixture(scope="session")
+def tiny_two_ends(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a tiny Qwen2 with end tokens 1 and 5 ("1") in its generation config. Read only."""
+    model = make_model("qwen2")
+    model.generation_config = GenerationConfig(eos_token_id=[1, 5], pad_token_id=0)
+    return save_model(model, tmp_path_factory.mktemp("models") / "tiny_two_ends")

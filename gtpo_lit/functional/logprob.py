@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def logits_logprob_entropy(
-    logits: Tensor, targets: Tensor, *, temperature: float = 1.0
+    logits: Tensor, targets: Tensor, temperature: float = 1.0
 ) -> tuple[Tensor, Tensor]:
     """Log-prob of each target and entropy of each row, both of softmax(logits / temperature).
 

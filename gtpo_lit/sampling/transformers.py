@@ -1,50 +1,47 @@
-"""Sampling in process, with the very weights that are trained."""
+"""Sampling with the trainer's own model, in its own process."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from transformers import (
-    DynamicCache,
-    LogitsProcessorList,
-    MinPLogitsWarper,
-    TopKLogitsWarper,
-    TopPLogitsWarper,
-)
 
 from gtpo_lit.functional.logprob import logits_logprob_entropy
-from gtpo_lit.policy import CausalPolicy, position_ids
+from gtpo_lit.policy import CausalPolicy, eval_mode
 from gtpo_lit.sampling.sampler import Sampler
+from gtpo_lit.sampling.settings import check_settings
+from gtpo_lit.sampling.streams import gumbel_noise
 from gtpo_lit.types import Completion, SampleRequest, SamplingSettings
+
+if TYPE_CHECKING:  # transformers takes seconds to import
+    from transformers.cache_utils import Cache
 
 
 class TransformersSampler(Sampler):
-    """Draws from the policy by its own forward, every row with its own random stream.
+    """Draws from the policy object itself, with exact log-probs and entropies.
 
-    A row's token at each position is the argmax of p / e with exponential noise e from the row's
-    generator, which draws from p. Log-probs and entropies are those of the tempered distribution,
-    before top-p, top-k and min-p. Requests run in batches of a fixed number, so that ranks whose
-    shares hold whole batches run the same batches as one rank would, to the bit.
-
-    Args:
-        requests_per_batch: problems sampled at a time.
+    Every row has its own random stream, so its tokens do not depend on the rows beside it, up to
+    rounding in the model. Requests are cut into fixed batches: with slices that are multiples of
+    `requests_per_batch`, several ranks run the very same batches as one rank would, bit for bit.
     """
 
-    def __init__(self, requests_per_batch: int = 8) -> None:
+    def __init__(self, *, requests_per_batch: int = 8) -> None:
+        """Run `requests_per_batch` prompts, with all their completions, at a time.
+
+        Raises:
+            ValueError: `requests_per_batch` is below 1.
+        """
         if requests_per_batch < 1:
-            raise ValueError(
-                f"sampler.requests_per_batch must be at least 1, got {requests_per_batch}"
-            )
+            raise ValueError(f"requests_per_batch must be at least 1, got {requests_per_batch}")
         self.requests_per_batch = requests_per_batch
+        self.version: int | None = None
         self._policy: CausalPolicy | None = None
 
     def push_weights(self, policy: CausalPolicy, version: int) -> None:
-        """Remember the policy; its weights are shared, not copied."""
-        self._policy = policy
+        """Keep a reference to `policy`; its weights are always current."""
+        self._policy, self.version = policy, version
 
     @torch.no_grad()
     def generate(
@@ -52,142 +49,135 @@ class TransformersSampler(Sampler):
     ) -> list[list[Completion]]:
         """For each request, one completion for each of its seeds, in order.
 
-        Temperature 0 takes the likeliest token and reports log-probs at temperature 1.
+        Log-probs and entropies are those of the whole softmax at the sampling temperature, even
+        if top-p, top-k or min-p cut what is drawn from. Temperature 0 takes the likeliest token
+        (log-probs and entropies at temperature 1). Global random streams stay untouched.
 
         Raises:
-            ValueError: for a prompt without a token, or one that leaves no room for
-                `settings.max_tokens` in the model's positions.
+            ValueError: settings out of range, an empty prompt, or a prompt that leaves no room
+                for `max_tokens` within the model's positions.
         """
-        assert self._policy is not None, "push_weights comes first"
-        limit = self._policy.max_positions
-        for request in requests:
-            total = len(request.prompt_ids) + settings.max_tokens
-            if not request.prompt_ids:
-                raise ValueError("a prompt without a token cannot be sampled from")
-            if limit is not None and total > limit:
-                raise ValueError(
-                    f"a prompt of {len(request.prompt_ids)} tokens and sampling.max_tokens = "
-                    f"{settings.max_tokens} exceed the model's {limit} positions"
-                )
-        results = []
-        training = self._policy.training
-        self._policy.eval()
-        try:
+        assert self._policy is not None, "push_weights comes before generate"
+        check_settings(settings)
+        _check_lengths(requests, settings.max_tokens, self._policy.max_positions)
+        completions: list[list[Completion]] = []
+        with eval_mode(self._policy):
             for start in range(0, len(requests), self.requests_per_batch):
                 batch = requests[start : start + self.requests_per_batch]
-                results += _Draw(self._policy, batch, settings).run()
-        finally:
-            self._policy.train(training)
-        return results
+                rows = iter(_draw(self._policy, batch, settings))
+                completions += [[next(rows) for _ in request.seeds] for request in batch]
+        return completions
 
 
-@dataclass
-class _Step:
-    """What one decoding step gives: tokens, log-probs and entropies of the rows still open."""
-
-    rows: Tensor
-    tokens: Tensor
-    logprobs: Tensor
-    entropies: Tensor
-
-
-class _Draw:
-    """One batch of requests, decoded until every row has ended or is full."""
-
-    def __init__(
-        self, policy: CausalPolicy, requests: Sequence[SampleRequest], settings: SamplingSettings
-    ) -> None:
-        self.policy, self.settings = policy, settings
-        self.device = next(policy.parameters()).device
-        self.sizes = [len(request.seeds) for request in requests]
-        prompts = [request.prompt_ids for request in requests for _ in request.seeds]
-        width = max((len(prompt) for prompt in prompts), default=0)
-        self.ids = torch.zeros((len(prompts), width), dtype=torch.long)
-        self.mask = torch.zeros((len(prompts), width), dtype=torch.bool)
-        for row, prompt in enumerate(prompts):
-            self.ids[row, width - len(prompt) :] = torch.tensor(prompt)
-            self.mask[row, width - len(prompt) :] = True
-        self.generators = [
-            torch.Generator(self.device).manual_seed(seed)
-            for request in requests
-            for seed in request.seeds
-        ]
-        self.warpers = LogitsProcessorList()
-        if settings.top_k:
-            self.warpers.append(TopKLogitsWarper(settings.top_k))
-        if settings.top_p < 1:
-            self.warpers.append(TopPLogitsWarper(settings.top_p))
-        if settings.min_p > 0:
-            self.warpers.append(MinPLogitsWarper(settings.min_p))
-
-    def run(self) -> list[list[Completion]]:
-        """Decode; rows that have ended are dropped from the cache."""
-        if not len(self.ids):
-            return [[] for _ in self.sizes]
-        steps: list[_Step] = []
-        rows = torch.arange(len(self.ids), device=self.device)
-        ids, mask = self.ids.to(self.device), self.mask.to(self.device)
-        ends = torch.tensor(self.policy.end_token_ids, dtype=torch.long, device=self.device)
-        cache = DynamicCache(config=self.policy.model.config)
-        tokens = ids
-        for _ in range(self.settings.max_tokens):
-            logits = self.policy.model(
-                input_ids=tokens,
-                attention_mask=mask.long(),
-                position_ids=position_ids(mask)[:, -tokens.shape[1] :],
-                past_key_values=cache,
-                use_cache=True,
-                logits_to_keep=1,
-            ).logits[:, -1]
-            step = self._choose(logits, rows)
-            steps.append(step)
-            is_open = ~torch.isin(step.tokens, ends)
-            if not bool(is_open.any()):
-                break
-            tokens = step.tokens[:, None]
-            mask = torch.cat([mask, torch.ones_like(tokens, dtype=torch.bool)], dim=1)
-            if not bool(is_open.all()):
-                kept = is_open.nonzero().squeeze(1)
-                cache.batch_select_indices(kept)
-                rows, tokens, mask = rows[kept], tokens[kept], mask[kept]
-        return self._completions(steps)
-
-    def _choose(self, logits: Tensor, rows: Tensor) -> _Step:
-        temperature = self.settings.temperature
-        scaled = logits.float() / (temperature or 1.0)
-        if temperature == 0:
-            tokens = scaled.argmax(dim=-1)
-        else:
-            prompts = cast(torch.LongTensor, self.ids.to(rows.device)[rows])
-            seen: Tensor = self.warpers(prompts, cast(torch.FloatTensor, scaled))
-            noise = torch.empty_like(seen)
-            for place, row in enumerate(rows.tolist()):
-                noise[place].exponential_(generator=self.generators[row])
-            noise.clamp_(min=torch.finfo(noise.dtype).tiny)
-            tokens = (seen - noise.log()).argmax(dim=-1)
-        logp, entropy = logits_logprob_entropy(scaled, tokens)
-        return _Step(rows=rows, tokens=tokens, logprobs=logp, entropies=entropy)
-
-    def _completions(self, steps: Sequence[_Step]) -> list[list[Completion]]:
-        ids: list[list[int]] = [[] for _ in range(len(self.ids))]
-        logprobs: list[list[float]] = [[] for _ in range(len(self.ids))]
-        entropies: list[list[float]] = [[] for _ in range(len(self.ids))]
-        for step in steps:
-            columns = (step.rows, step.tokens, step.logprobs, step.entropies)
-            for row, token, logp, entropy in zip(*(c.tolist() for c in columns), strict=True):
-                ids[row].append(token)
-                logprobs[row].append(logp)
-                entropies[row].append(entropy)
-        texts = self.policy.tokenizer.batch_decode(ids, skip_special_tokens=True)
-        flat = [
-            Completion(
-                token_ids=tuple(ids[row]),
-                text=texts[row],
-                finish_reason="stop" if ids[row][-1] in self.policy.end_token_ids else "length",
-                logprobs=tuple(logprobs[row]),
-                entropies=tuple(entropies[row]),
+def _check_lengths(
+    requests: Sequence[SampleRequest], max_tokens: int, max_positions: int | None
+) -> None:
+    for request in requests:
+        length = len(request.prompt_ids)
+        if length == 0:
+            raise ValueError("a prompt must have at least one token, got an empty one")
+        if max_positions is not None and length + max_tokens > max_positions:
+            raise ValueError(
+                f"a prompt of {length} tokens with max_tokens={max_tokens} is longer than the "
+                f"{max_positions} positions of the model"
             )
-            for row in range(len(ids))
-        ]
-        starts = [sum(self.sizes[:index]) for index in range(len(self.sizes))]
-        return [flat[start : start + size] for start, size in zip(starts, self.sizes, strict=True)]
+
+
+def _draw(
+    policy: CausalPolicy, requests: Sequence[SampleRequest], settings: SamplingSettings
+) -> list[Completion]:
+    """Completions of a batch, request after request. Finished rows leave the batch at once."""
+    device = next(policy.parameters()).device
+    seeds = torch.tensor([s for r in requests for s in r.seeds], dtype=torch.long, device=device)
+    ends = torch.tensor(policy.end_token_ids, dtype=torch.long, device=device)
+    drawn: list[list[tuple[int, float, float]]] = [[] for _ in seeds]
+    ids, attention, logits, cache = _start(policy, requests, device)
+    rows = torch.arange(len(seeds), device=device)
+    for step in range(settings.max_tokens):
+        token, logp, entropy = _choose(logits, seeds[rows], step, settings)
+        values = zip(token.tolist(), logp.tolist(), entropy.tolist(), strict=True)
+        for row, value in zip(rows.tolist(), values, strict=True):
+            drawn[row].append(value)
+        keep = (~torch.isin(token, ends)).nonzero().squeeze(-1)
+        if len(keep) == 0 or step + 1 == settings.max_tokens:
+            break
+        if len(keep) < len(rows):
+            _select(cache, keep)
+        ids = torch.cat((ids, token[:, None]), dim=1)[keep]
+        attention = torch.nn.functional.pad(attention, (0, 1), value=True)[keep]
+        rows = rows[keep]
+        logits, cache = policy.next_token_logits(ids, attention, cache)
+    return [_completion(policy, values) for values in drawn]
+
+
+def _start(
+    policy: CausalPolicy, requests: Sequence[SampleRequest], device: torch.device
+) -> tuple[Tensor, Tensor, Tensor, Cache | None]:
+    """Prompts [N, P], attention mask [N, P], first logits [N, V] and cache, a row for each seed."""
+    ids, attention = _left_pad(requests, policy.pad_token_id, device)
+    # A prompt runs once; all its completions start from the same cache.
+    logits, cache = policy.next_token_logits(ids, attention)
+    counts = torch.tensor([len(request.seeds) for request in requests], device=device)
+    prompt = torch.arange(len(requests), device=device).repeat_interleave(counts)
+    _select(cache, prompt)
+    return ids[prompt], attention[prompt], logits[prompt], cache
+
+
+def _select(cache: Any, rows: Tensor) -> None:
+    """Make `rows` [N] of a cache, repeated or left out at will, its new rows."""
+    if cache is not None:
+        cache.reorder_cache(rows)
+
+
+def _left_pad(
+    requests: Sequence[SampleRequest], pad_token_id: int, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Prompts [N, P] and their attention mask [N, P]."""
+    width = max(len(request.prompt_ids) for request in requests)
+    gaps = [width - len(request.prompt_ids) for request in requests]
+    ids = [[pad_token_id] * gap + list(r.prompt_ids) for gap, r in zip(gaps, requests, strict=True)]
+    attention = torch.arange(width) >= torch.tensor(gaps)[:, None]
+    return torch.tensor(ids, device=device), attention.to(device)
+
+
+def _choose(
+    logits: Tensor, seeds: Tensor, step: int, settings: SamplingSettings
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Tokens [N] drawn from logits [N, V], with their log-probs and the entropies."""
+    temperature = settings.temperature or 1.0
+    scores = _cut(logits / temperature, settings)
+    if settings.temperature > 0:
+        scores = scores + gumbel_noise(seeds, step, logits.shape[-1])
+    token = scores.argmax(dim=-1)
+    logp, entropy = logits_logprob_entropy(logits, token, temperature)
+    return token, logp, entropy
+
+
+def _cut(scores: Tensor, settings: SamplingSettings) -> Tensor:
+    """Scores [N, V] with -inf on every token that top-k, top-p or min-p leave out."""
+    from transformers import MinPLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
+
+    warpers: list[Any] = []
+    if settings.top_k > 0:
+        warpers.append(TopKLogitsWarper(settings.top_k))
+    if settings.top_p < 1:
+        warpers.append(TopPLogitsWarper(settings.top_p))
+    if settings.min_p > 0:
+        warpers.append(MinPLogitsWarper(settings.min_p))
+    for warper in warpers:
+        scores = warper(None, scores)  # none of them reads the tokens before
+    return scores
+
+
+def _completion(policy: CausalPolicy, drawn: Sequence[tuple[int, float, float]]) -> Completion:
+    token_ids, logprobs, entropies = zip(*drawn, strict=True)
+    stopped = token_ids[-1] in policy.end_token_ids
+    # An end token need not be special for the tokenizer; it is never part of the text.
+    shown = token_ids[:-1] if stopped else token_ids
+    return Completion(
+        token_ids=token_ids,
+        text=str(policy.tokenizer.decode(list(shown), skip_special_tokens=True)),
+        finish_reason="stop" if stopped else "length",
+        logprobs=logprobs,
+        entropies=entropies,
+    )

@@ -11,8 +11,15 @@ def test_a_fit_leaves_a_whole_run_folder(runs, capsys):
     runs()
     folder = runs.version()
     names = {path.name for path in folder.iterdir()}
-    assert names >= {"config.yaml", "metrics.csv", "timing.csv", "checkpoints", "curves.png",
-                     "summary.json", "tensorboard"}
+    assert names >= {
+        "config.yaml",
+        "metrics.csv",
+        "timing.csv",
+        "checkpoints",
+        "curves.png",
+        "summary.json",
+        "tensorboard",
+    }
     assert [path.name for path in sorted((folder / "checkpoints").iterdir())] == [
         "step=0001.ckpt",
         "step=0002.ckpt",
@@ -53,8 +60,10 @@ def test_a_resume_from_any_step_repeats_the_uninterrupted_run(runs):
         runs(*options, f"--ckpt_path={checkpoint}")
         assert runs.metrics(number) == runs.metrics(0), f"resumed from step {step}"
         assert runs.version(number).joinpath("summary.json").read_bytes() == before
-    last = [torch.load(runs.version(n) / "checkpoints/step=0004.ckpt", weights_only=True)
-            for n in (0, 3)]
+    last = [
+        torch.load(runs.version(n) / "checkpoints/step=0004.ckpt", weights_only=True)
+        for n in (0, 3)
+    ]
     for name, value in last[0]["state_dict"].items():
         assert torch.equal(value, last[1]["state_dict"][name]), name
     assert last[0]["global_step"] == last[1]["global_step"] == 4
@@ -109,7 +118,7 @@ def test_a_reference_costs_nothing_unless_asked_for_and_stays_out_of_checkpoints
     path = runs.version(0) / "checkpoints" / "step=0001.ckpt"
     saved = torch.load(path, weights_only=True)
     assert not [name for name in saved["state_dict"] if not name.startswith("policy.")]
-    assert len(saved["meaning"]["reference"]) == 16
+    assert len(saved["meaning"]["reference"]) == 64
     runs("--model.kl_weight=0.1", "--model.kl_kind=k2", f"--ckpt_path={path}")
     assert runs.metrics(1) == runs.metrics(0)
 
