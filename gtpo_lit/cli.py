@@ -175,7 +175,8 @@ class GtpoCLI(LightningCLI):
         if resume is not None:
             # The run was validated before its first step; a resume begins after that.
             options["num_sanity_val_steps"] = 0
-        callbacks = list(trainer.get("callbacks") or [])
+        given = trainer.get("callbacks") or []
+        callbacks = list(given) if isinstance(given, list) else [given]
         if trainer.get("enable_checkpointing") is not False and not any(
             isinstance(callback, Checkpoint) for callback in callbacks
         ):
