@@ -1,9 +1,9 @@
-"""Lightning callbacks; path, import and `class_path` are the same: `callbacks.EntropyMonitor`."""
+"""A Lightning callbacks package; path, import and class_path are the same."""
 
 from callbacks.entropy_monitor import EntropyMonitor
 from callbacks.pass_at_k import PassAtK
-from callbacks.progress import StepProgressBar
-from callbacks.response_length import ResponseLengthMonitor
-from callbacks.summary import RunSummary
+from callbacks.response_length_monitor import ResponseLengthMonitor
+from callbacks.run_summary import RunSummary
+from callbacks.step_progress_bar import StepProgressBar
 
 __all__ = ["EntropyMonitor", "PassAtK", "ResponseLengthMonitor", "RunSummary", "StepProgressBar"]

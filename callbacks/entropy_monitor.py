@@ -1,35 +1,37 @@
-"""Policy entropy of the step, correct and wrong answers apart."""
+"""Entropy of the policy over a training step."""
 
 from __future__ import annotations
 
+from lightning.pytorch import Callback, LightningModule, Trainer
 from torch import Tensor
 
-from callbacks.step_callback import StepCallback
+from callbacks.step_rollouts import log_step, step_rollouts
 from gtpo_lit.types import Rollouts
 
 
-class EntropyMonitor(StepCallback):
-    """Logs `train/entropy/mean`, `/correct` and `/wrong`.
+class EntropyMonitor(Callback):
+    """Logs `train/entropy/mean`, `train/entropy/correct` and `train/entropy/wrong`.
 
-    Each is the mean over response tokens of the full-vocabulary entropy of the policy that sampled,
-    at the sampling temperature, in nats: a token mean, not a mean of sequence means. A step without
-    a correct (or wrong) answer leaves that cell empty.
+    Each is the mean over response tokens of the full-vocabulary entropy in nats, at the sampling
+    temperature, of the policy that sampled: over all sequences, over those in O+, and over the
+    rest. A side without any token is left out of that step.
     """
 
-    def measure(self, rollouts: Rollouts) -> dict[str, float]:
-        """Token means over all, correct and wrong rows."""
-        correct = rollouts.correct[:, None]
-        sides = {
-            "mean": rollouts.mask,
-            "correct": rollouts.mask & correct,
-            "wrong": rollouts.mask & ~correct,
-        }
-        return {
-            f"train/entropy/{name}": _mean(rollouts.entropy, mask)
-            for name, mask in sides.items()
-            if bool(mask.any())
-        }
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Log the step's means."""
+        log_step(pl_module, entropy_means(step_rollouts(trainer, type(self).__name__)))
 
 
-def _mean(values: Tensor, mask: Tensor) -> float:
-    return float(values[mask].double().mean())
+def entropy_means(rollouts: Rollouts) -> dict[str, float]:
+    """Token means of the entropy by metric name; a mean over no token is left out."""
+    correct = rollouts.correct[:, None]
+    sides = {
+        "train/entropy/mean": rollouts.mask,
+        "train/entropy/correct": rollouts.mask & correct,
+        "train/entropy/wrong": rollouts.mask & ~correct,
+    }
+    return {name: _mean(rollouts.entropy[mask]) for name, mask in sides.items() if mask.any()}
+
+
+def _mean(values: Tensor) -> float:
+    return float(values.double().mean())

@@ -1,72 +1,171 @@
-"""Numbers that summarise several samples a problem."""
+"""How well a policy solves a set of problems, from several samples of each.
+
+Everything here is plain float64 arithmetic on counts and scores; nothing is fitted or trained.
+"""
 
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
 
-def pass_at_k(n: int, c: int, k: int) -> float:
-    """Unbiased chance that one of k samples is right, from n samples of which c are right.
 
-    1 - C(n - c, k) / C(n, k) in exact integer arithmetic (Chen et al., arXiv 2107.03374, Eq. 1).
+def pass_at_k(n: npt.ArrayLike, c: npt.ArrayLike, k: int) -> float | npt.NDArray[np.float64]:
+    """Chance that at least one of `k` samples is right, without bias.
+
+    ``1 - C(n - c, k) / C(n, k)``, the estimator of arXiv 2107.03374 (Eq. 1), from exact integers
+    and rounded once. The simpler ``1 - (1 - c/n)^k`` is biased.
 
     Args:
-        n: samples drawn.
-        c: how many of them are right, in [0, n].
-        k: at least 1; k > n cannot be estimated and gives NaN.
+        n: samples drawn for each problem; an int, or a sequence of any shape.
+        c: how many of them are right; broadcast against `n`.
+        k: number of samples that a user would draw, at least 1.
+
+    Returns:
+        A float for two ints, else an array. Where `k` exceeds `n` there is no estimate, and the
+        value is NaN whatever `c` is.
 
     Raises:
-        ValueError: for counts out of range.
+        ValueError: if `k` is below 1, a count is not whole, or `c` is not within 0 to `n`.
 
-    Example:
-        >>> pass_at_k(4, 1, 2), pass_at_k(10, 3, 5), pass_at_k(2, 0, 5)
-        (0.5, 0.9166666666666666, nan)
+    >>> pass_at_k(4, 1, 2)
+    0.5
+    >>> pass_at_k([4, 10], [1, 3], 4).round(4).tolist()
+    [1.0, 0.8333]
+    >>> pass_at_k(2, 0, 5)
+    nan
     """
-    if n < 0 or not 0 <= c <= n:
-        raise ValueError(f"need 0 <= c <= n, got n = {n}, c = {c}")
-    if k < 1:
-        raise ValueError(f"k must be at least 1, got {k}")
+    _check_k(k)
+    total, right = np.broadcast_arrays(_whole("n", n), _whole("c", c))
+    if np.any((right < 0) | (right > total)):
+        where = np.argmax((right < 0) | (right > total))
+        raise ValueError(
+            f"c={int(right.flat[where])} is not within 0 and n={int(total.flat[where])}"
+        )
+    values = np.array(
+        [_pass_at_k(int(a), int(b), k) for a, b in zip(total.flat, right.flat, strict=True)],
+        dtype=np.float64,
+    ).reshape(total.shape)
+    return float(values) if values.ndim == 0 else values
+
+
+def _pass_at_k(n: int, c: int, k: int) -> float:
     if k > n:
         return math.nan
-    return 1 - math.comb(n - c, k) / math.comb(n, k)
+    every = math.comb(n, k)
+    return (every - math.comb(n - c, k)) / every
 
 
-def mean_pass_at_k(counts: Sequence[tuple[int, int]], k: int) -> float:
-    """Mean of `pass_at_k` over problems given as (n, c); NaN if any has fewer than k samples."""
-    if not counts:
-        return math.nan
-    return math.fsum(pass_at_k(n, c, k) for n, c in counts) / len(counts)
-
-
-def majority_answer(answers: Sequence[str | None]) -> str | None:
-    """The most frequent answer; ties go to the one that came first; None never votes.
-
-    Example:
-        >>> majority_answer(["7", "5", None, "5", "7"])
-        '7'
-    """
-    votes: dict[str, int] = {}
-    for answer in answers:
-        if answer is not None:
-            votes[answer] = votes.get(answer, 0) + 1
-    return max(votes, key=lambda answer: votes[answer]) if votes else None
-
-
-def bootstrap_best_at_k(
-    scores: Sequence[float], k: int, *, draws: int = 1000, seed: int = 0
-) -> float:
-    """Mean best of k scores drawn with replacement, as verl prints `best@k`.
-
-    With replacement, a problem solved once in four is not solved for certain at k = 4; this is not
-    pass@k.
+def avg_at_k(scores: npt.ArrayLike, k: int | None = None) -> float:
+    """Mean score of the first `k` samples of each problem, averaged over problems.
 
     Args:
-        scores: of one problem's samples, at least one.
-        k: how many are drawn.
-        draws: bootstrap repetitions.
-        seed: of the drawing.
+        scores: [problems, samples] or [samples].
+        k: samples used of each problem; all of them if None.
+
+    Returns:
+        The mean; NaN if `k` exceeds the number of samples or there is no problem.
+
+    Raises:
+        ValueError: if `k` is below 1 or `scores` has another shape.
+
+    >>> avg_at_k([[1, 0, 0, 1], [1, 1, 0, 0]], k=2)
+    0.75
     """
-    generator = random.Random(seed)
-    return math.fsum(max(generator.choices(scores, k=k)) for _ in range(draws)) / draws
+    table = np.atleast_2d(np.asarray(scores, dtype=np.float64))
+    if table.ndim != 2:
+        raise ValueError(f"scores has shape {table.shape}, not [problems, samples]")
+    k = table.shape[1] if k is None else k
+    if k != 0:
+        _check_k(k)
+    if k > table.shape[1] or table.size == 0:
+        return math.nan
+    return float(table[:, :k].mean(axis=1).mean())
+
+
+def maj_at_k(answers: Sequence[str | None], correct: Sequence[bool], k: int) -> float:
+    """Whether the most common answer among the first `k` samples of one problem is right.
+
+    Samples without an answer (None) cast no vote. Tie rule: of the answers with the most votes,
+    the one that was sampled first wins, so that the result is a function of the sample order
+    alone. Without any vote the problem counts as wrong.
+
+    Args:
+        answers: the extracted answer of each sample, in sample order.
+        correct: whether each sample is right, in the same order.
+        k: number of samples that vote.
+
+    Returns:
+        1.0 or 0.0; NaN if `k` exceeds the number of samples.
+
+    Raises:
+        ValueError: if `k` is below 1 or the two lengths differ.
+
+    >>> maj_at_k(["7", "8", "8", "7"], [True, False, False, True], k=3)
+    0.0
+    >>> maj_at_k(["7", "8", "8", "7"], [True, False, False, True], k=4)
+    1.0
+    """
+    _check_k(k)
+    if len(answers) != len(correct):
+        raise ValueError(f"{len(answers)} answers for {len(correct)} values of correct")
+    if k > len(answers):
+        return math.nan
+    votes: dict[str, int] = {}
+    for answer in answers[:k]:
+        if answer is not None:
+            votes[answer] = votes.get(answer, 0) + 1
+    if not votes:
+        return 0.0
+    # A dict keeps the order of first votes and `max` returns the first of equals.
+    winner = max(votes, key=lambda answer: votes[answer])
+    return float(correct[list(answers).index(winner)])
+
+
+def best_at_k(
+    scores: npt.ArrayLike, k: int, *, draws: int = 1000, seed: int = 42
+) -> tuple[float, float]:
+    """Bootstrap of the best of `k` samples of one problem, as verl reports ``best@k``.
+
+    Each draw takes `k` scores **with replacement** and keeps the largest. That makes it smaller
+    than `pass_at_k` on 0/1 scores: one right in four gives about ``1 - (3/4)^4 = 0.684`` at
+    ``k = 4``, where the unbiased value is 1. Use it to compare with verl's logs only.
+
+    Args:
+        scores: [samples].
+        k: size of each draw; may exceed the number of samples.
+        draws: number of bootstrap draws.
+        seed: of the draws; the global random state is left alone.
+
+    Returns:
+        Mean and standard deviation (ddof 0) over draws; both NaN without scores.
+
+    Raises:
+        ValueError: if `k` or `draws` is below 1, or `scores` is not one-dimensional.
+    """
+    _check_k(k)
+    if draws < 1:
+        raise ValueError(f"draws={draws} is below 1")
+    values = np.asarray(scores, dtype=np.float64)
+    if values.ndim != 1:
+        raise ValueError(f"scores has shape {values.shape}, not [samples]")
+    if values.size == 0:
+        return math.nan, math.nan
+    random = np.random.RandomState(seed)
+    best = np.array([values[random.choice(values.size, size=k)].max() for _ in range(draws)])
+    return float(best.mean()), float(best.std())
+
+
+def _check_k(k: int) -> None:
+    if isinstance(k, bool) or k != int(k) or k < 1:
+        raise ValueError(f"k={k} is not a whole number of at least 1")
+
+
+def _whole(name: str, counts: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    array = np.asarray(counts)
+    whole = array.astype(np.int64)
+    if np.any(whole != array):
+        raise ValueError(f"{name}={counts!r} holds a count that is not whole")
+    return whole

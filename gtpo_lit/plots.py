@@ -1,113 +1,145 @@
-"""Curves of a run, from its folder alone."""
+"""Curves of a run: the numbers first, then the picture.
+
+`panels` returns exactly what `draw_curves` draws, so that a notebook can draw it another way and
+a test can check it.
+"""
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gtpo_lit.run_folder import read_metrics
+import numpy as np
+import numpy.typing as npt
+
+from gtpo_lit.metrics_csv import read_metrics
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Curve = Sequence[tuple[int, float]]
-Curves = Mapping[str, Curve]
+Columns = Mapping[str, Sequence[float]]
+Curve = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
-# Okabe and Ito's palette, readable by colour-blind people.
-BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#666666"
+_PASS = re.compile(r"val/(?P<set>.+)/pass@(?P<k>\d+)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
-    """One axis of a figure: which curves it draws, and how it is labelled."""
+    """One axes of the picture."""
 
     title: str
     unit: str
-    lines: tuple[tuple[str, str, str], ...]
-    """(metric, label, colour)."""
+    lines: dict[str, Curve] = field(default_factory=dict)
+    """Legend -> (RL steps, values)."""
 
 
-def panels(curves: Curves) -> list[Panel]:
-    """Reward, entropy, length and Pass@k, as far as the run logged them."""
-    sets = sorted({name.split("/")[1] for name in curves if name.startswith("val/")})
-    passes = [
-        (name, name.removeprefix("val/"), colour)
-        for chosen in sets
-        for name, colour in zip(_first_and_last_pass(curves, chosen), (BLUE, GREEN), strict=False)
+def curve(columns: Columns, name: str) -> Curve:
+    """The (RL steps, values) of a metric, without the steps that have no value.
+
+    >>> curve({"step": [0, 1, 2], "loss": [float("nan"), 0.5, 0.25]}, "loss")
+    (array([1., 2.]), array([0.5 , 0.25]))
+    """
+    if name not in columns:
+        return np.empty(0), np.empty(0)
+    steps = np.asarray(columns["step"], dtype=np.float64)
+    values = np.asarray(columns[name], dtype=np.float64)
+    known = np.isfinite(values)
+    return steps[known], values[known]
+
+
+def pass_at_k_curves(columns: Columns) -> dict[str, dict[int, Curve]]:
+    """For each validation set, the curve of pass@k for every k that was logged."""
+    sets: dict[str, dict[int, Curve]] = {}
+    for name in columns:
+        match = _PASS.fullmatch(name)
+        if match:
+            sets.setdefault(match["set"], {})[int(match["k"])] = curve(columns, name)
+    return {name: dict(sorted(by_k.items())) for name, by_k in sets.items()}
+
+
+def pass_at_k_by_k(columns: Columns, set_name: str, step: int) -> Curve:
+    """The (k, pass@k) of one validation set after an RL step, for a plot against k."""
+    by_k = pass_at_k_curves(columns).get(set_name, {})
+    points = [(k, values[steps == step]) for k, (steps, values) in by_k.items()]
+    known = [(float(k), float(value[0])) for k, value in points if value.size]
+    return np.array([k for k, _ in known]), np.array([value for _, value in known])
+
+
+def panels(columns: Columns) -> list[Panel]:
+    """What the picture of a run shows; a metric without values has no line."""
+    reward = {"train": "train/reward/mean"}
+    entropy = {side: f"train/entropy/{side}" for side in ("mean", "correct", "wrong")}
+    length = {side: f"train/length/{side}" for side in ("mean", "min", "max")}
+    sets = pass_at_k_curves(columns)
+    for name in sets:
+        reward[name] = f"val/{name}/reward/mean"
+        length[name] = f"val/{name}/length/mean"
+    shown = [
+        Panel(title="Reward", unit="mean reward", lines=_lines(columns, reward)),
+        Panel(title="Entropy", unit="nats a token", lines=_lines(columns, entropy)),
+        Panel(title="Response length", unit="tokens", lines=_lines(columns, length)),
     ]
-    return [
-        Panel(
-            title="Reward",
-            unit="mean of the step",
-            lines=(
-                ("train/reward/mean", "reward", BLUE),
-                ("train/correct/fraction", "correct", GREEN),
-            ),
-        ),
-        Panel(
-            title="Policy entropy",
-            unit="nats a token",
-            lines=(
-                ("train/entropy/mean", "all", GREY),
-                ("train/entropy/correct", "correct", BLUE),
-                ("train/entropy/wrong", "wrong", ORANGE),
-            ),
-        ),
-        Panel(
-            title="Response length",
-            unit="tokens",
-            lines=(
-                ("train/length/mean", "mean", BLUE),
-                ("train/length/max", "longest", GREY),
-            ),
-        ),
-        Panel(title="Pass@k on validation", unit="share of problems", lines=tuple(passes)),
-    ]
+    for name, by_k in sets.items():
+        lines = {f"k = {k}": line for k, line in by_k.items() if line[0].size}
+        shown.append(Panel(title=f"Pass@k, {name}", unit="share of problems", lines=lines))
+    return shown
 
 
-def drawn_lines(curves: Curves) -> dict[str, dict[str, Curve]]:
-    """What `draw_curves` draws: for each panel, the (RL step, value) pairs of each label."""
-    return {
-        panel.title: {label: curves[name] for name, label, _ in panel.lines if name in curves}
-        for panel in panels(curves)
-    }
+def draw_curves(
+    run: str | os.PathLike[str] | Columns, output: str | os.PathLike[str] | None = None
+) -> Path:
+    """Draw a run's curves: reward, entropy of correct and wrong, length, Pass@k.
 
+    Args:
+        run: a run folder, or columns as `read_metrics` returns them.
+        output: the picture's path; `curves.png` in the run folder if None.
 
-def draw_curves(folder: Path, output: Path) -> None:
-    """Draw a run's curves to a PNG file.
+    Returns:
+        The path of the picture.
 
     Raises:
-        RunFolderError: if the folder has no table of metrics.
+        FileNotFoundError: if the folder has no metrics.
+        ValueError: if the metrics have no row, or columns come without `output`.
     """
+    columns = run if isinstance(run, Mapping) else read_metrics(run)
+    if output is None:
+        if isinstance(run, Mapping):
+            raise ValueError("output=None: columns do not say where the picture goes")
+        output = Path(run) / "curves.png"
+    # Imported here: reading a run must not need a drawing library.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    curves = read_metrics(folder)
-    figure = Figure(figsize=(11, 7), layout="constrained")
-    for axis, panel in zip(figure.subplots(2, 2).flat, panels(curves), strict=True):
-        _draw_panel(axis, panel, curves)
-    figure.suptitle(f"{folder.parent.name}, {folder.name}")
-    figure.savefig(output, dpi=120, format="png")
+    shown = panels(columns)
+    rows = -(-len(shown) // 2)
+    figure = Figure(figsize=(11, 3.4 * rows))
+    FigureCanvasAgg(figure)
+    margins = {"left": 0.07, "right": 0.98, "top": 1 - 0.13 / rows, "bottom": 0.18 / rows}
+    figure.subplots_adjust(**margins, hspace=0.4)
+    for place, panel in enumerate(shown, start=1):
+        _draw(figure.add_subplot(rows, 2, place), panel)
+    output = Path(output)
+    partial = output.with_name(f".{output.stem}.partial{output.suffix}")
+    figure.savefig(partial, dpi=110)
+    os.replace(partial, output)
+    return output
 
 
-def _draw_panel(axis: Axes, panel: Panel, curves: Curves) -> None:
-    for name, label, colour in panel.lines:
-        if name in curves:
-            steps, values = zip(*curves[name], strict=True)
-            marker = "o" if len(steps) < 12 else None
-            axis.plot(steps, values, label=label, color=colour, marker=marker, markersize=3)
-    axis.set_title(panel.title)
-    axis.set_xlabel("RL step")
-    axis.set_ylabel(panel.unit)
-    axis.grid(alpha=0.3)
-    if axis.lines:
-        axis.legend(frameon=False)
+def _draw(axes: Axes, panel: Panel) -> None:
+    for label, (steps, values) in panel.lines.items():
+        axes.plot(steps, values, label=label, marker="o" if steps.size < 3 else None)
+    axes.set(title=panel.title, xlabel="RL step", ylabel=panel.unit)
+    axes.grid(alpha=0.3)
+    if panel.lines:
+        axes.legend(fontsize="small")
     else:
-        axis.text(0.5, 0.5, "not logged", ha="center", transform=axis.transAxes, color=GREY)
+        axes.text(0.5, 0.5, "not logged", ha="center", va="center", transform=axes.transAxes)
 
 
-def _first_and_last_pass(curves: Curves, chosen: str) -> list[str]:
-    names = [name for name in curves if name.startswith(f"val/{chosen}/pass@")]
-    ordered = sorted(names, key=lambda name: int(name.rpartition("@")[2]))
-    return ordered if len(ordered) < 2 else [ordered[0], ordered[-1]]
+def _lines(columns: Columns, names: Mapping[str, str]) -> dict[str, Curve]:
+    curves = {label: curve(columns, name) for label, name in names.items()}
+    return {label: line for label, line in curves.items() if line[0].size}

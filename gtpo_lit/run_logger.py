@@ -1,202 +1,219 @@
-"""Loggers of the run folder: one row an RL step, and TensorBoard beside it."""
+"""Loggers that fill a run folder, one row for each RL step."""
 
 from __future__ import annotations
 
-import math
-from argparse import Namespace
+import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-from lightning.fabric.utilities.rank_zero import rank_zero_only
-from lightning.pytorch.loggers import Logger
+from lightning.pytorch import Trainer
+from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
+from lightning_utilities.core.rank_zero import rank_zero_only
 
-if TYPE_CHECKING:
-    from torch.utils.tensorboard import SummaryWriter
+from gtpo_lit.metrics_csv import MetricsFile
+from gtpo_lit.run_folder import RunFolder, abandon, claim
 
-from gtpo_lit.run_folder import RunFolder, RunFolderError, read_table, write_table
+# Columns that count something else than RL steps.
+_NOISE = frozenset({"epoch", "step", "global_step", "trainer/global_step"})
+# What depends on the machine and the moment, and so cannot be compared digit by digit.
+_TIMING = ("time/", "memory/", "DeviceStatsMonitor")
 
-# What Lightning adds to every call; the column `step` says it better.
-NOISE = ("epoch", "step")
-TIMING = ("time/", "memory/")
 
+class RunLogger(CSVLogger):
+    """Writes `metrics.csv` and `timing.csv` of a run folder.
 
-class RunLogger(Logger):
-    """Writes `metrics.csv` and `timing.csv`, whole and in order, once for each call.
+    Row k holds what is known after RL step k (Lightning epoch k - 1), row 0 the validation before
+    training. All metrics of one step are merged into its row, and each is on disk when
+    `log_metrics` returns. The folder is claimed by rank zero at first use; the other ranks know it
+    once `RunCheckpoint` has told them.
 
-    Row k holds everything logged about RL step k; row 0 is the validation before training. What
-    depends on the machine (`time/...`, `memory/...`) goes to `timing.csv`, so that equal runs give
-    equal bytes in `metrics.csv`.
-
-    Args:
-        root: folder of all runs.
-        name: of the run; versions are counted under it.
-        resume_from: the checkpoint that the run goes on from.
+    Being a `CSVLogger` makes Lightning use the run folder as `trainer.log_dir` (where `config.yaml`
+    goes) and for checkpoints.
     """
 
     def __init__(
-        self, root: str = "runs", name: str = "run", resume_from: str | None = None
+        self,
+        root: str = "runs",
+        name: str = "run",
+        version: int | None = None,
+        ckpt_path: str | None = None,
     ) -> None:
-        super().__init__()
-        self._root = Path(root)
-        self._name = name
-        self._resume_from = resume_from
+        """Touch nothing yet.
+
+        Args:
+            root: folder of all runs.
+            name: name of this run.
+            version: number of the version to create; the next free one if None.
+            ckpt_path: checkpoint that `fit` resumes from, which decides whether the run goes on
+                in its old folder (see `gtpo_lit.run_folder.claim`). Set it, or the attribute of
+                that name, to what `fit` gets.
+        """
+        super().__init__(save_dir=root, name=name, version=version)
+        self.ckpt_path = ckpt_path
+        self.rl_step = 1
+        """Row of metrics that come without an epoch, as from Lightning's own monitors."""
+        self.pinned_step: int | None = None
+        """Row of all metrics, if set: `validate` and `test` describe one checkpoint."""
         self._folder: RunFolder | None = None
-        self._tables: dict[str, _Table] = {}
-        self._current_step = 0
+        self._files: tuple[MetricsFile, MetricsFile] | None = None
 
     @property
     def folder(self) -> RunFolder:
-        """The run's folder, claimed at first use; only rank 0 may ask."""
+        """The run folder; claimed if this is rank zero and nobody asked before."""
         if self._folder is None:
-            if self._resume_from is None:
-                self._folder = RunFolder.claim(self._root, self._name)
-            else:
-                self._folder = RunFolder.resume(self._root, self._name, Path(self._resume_from))
+            assert _on_rank_zero(), "only rank zero claims a run folder"
+            version = self._version if isinstance(self._version, int) else None
+            self._folder = claim(self._root_dir, self._name, self.ckpt_path, version=version)
         return self._folder
 
     def abandon(self) -> None:
         """Give the folder back if nothing has been written into it."""
-        folder = self._folder
-        if folder is not None:
-            for path in (folder.path, folder.path.parent, self._root):
-                if any(path.iterdir()):
-                    return
-                path.rmdir()
+        if self._folder is not None and _on_rank_zero():
+            abandon(self._folder)
+
+    def adopt(self, folder: RunFolder) -> None:
+        """Learn on another rank which folder rank zero has claimed."""
+        self._folder = folder
 
     @property
-    def name(self) -> str:
-        """Of the run."""
-        return self._name
-
-    @property
-    def version(self) -> int:
-        """N of version_N; 0 on other ranks, which write nothing."""
-        return self.folder.version if _is_rank_zero() else 0
-
-    @property
-    def root_dir(self) -> str:
-        """The folder of all versions."""
-        return str(self._root / self._name)
+    def _known(self) -> RunFolder | None:
+        return self.folder if _on_rank_zero() else self._folder
 
     @property
     def save_dir(self) -> str:
-        """The run's folder: Lightning takes it for `trainer.log_dir`."""
-        return self.log_dir
-
-    @property
-    def log_dir(self) -> str:
-        """The run's folder."""
-        return str(self.folder.path) if _is_rank_zero() else self.root_dir
-
-    @rank_zero_only
-    def log_hyperparams(self, params: dict[str, Any] | Namespace, *_: Any, **__: Any) -> None:
-        """Nothing: the run's config.yaml says it."""
-
-    @rank_zero_only
-    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
-        """Write metrics of the RL step that Lightning's `epoch` among them names.
-
-        Metrics that name no epoch belong to the step that was logged last.
-        """
-        row = int(metrics["epoch"]) + 1 if "epoch" in metrics else self._current_step
-        self.log_step(row, metrics)
-
-    @rank_zero_only
-    def log_step(self, rl_step: int, metrics: Mapping[str, float]) -> None:
-        """Add metrics to the row of `rl_step`; it is on the disk when this returns."""
-        self._current_step = rl_step
-        kept = {name: float(value) for name, value in metrics.items() if name not in NOISE}
-        timing = {name: value for name, value in kept.items() if name.startswith(TIMING)}
-        for file, values in (
-            ("timing.csv", timing),
-            ("metrics.csv", {name: value for name, value in kept.items() if name not in timing}),
-        ):
-            if values:
-                self._table(file).add(rl_step, values)
-
-    def _table(self, file: str) -> _Table:
-        if file not in self._tables:
-            self._tables[file] = _Table(self.folder.path / file)
-        return self._tables[file]
-
-
-def _is_rank_zero() -> bool:
-    return getattr(rank_zero_only, "rank", 0) == 0
-
-
-class _Table:
-    """A table of RL steps that grows by rows and columns; new columns keep the old ones' order."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.header, self.rows = ["step"], dict[int, dict[str, str]]()
-        try:
-            self.header, rows = read_table(path)
-            self.rows = {int(row["step"]): row for row in rows}
-        except RunFolderError:
-            pass
-
-    def add(self, step: int, values: Mapping[str, float]) -> None:
-        row = self.rows.setdefault(step, {"step": str(step)})
-        # Lightning's own metrics are float32; more digits would only look more precise.
-        new = {n: str(np.float32(value)) for n, value in values.items() if not math.isnan(value)}
-        if all(row.get(name) == value for name, value in new.items()):
-            return
-        row |= new
-        names = {*self.header[1:], *new}
-        self.header = ["step", *sorted(names)]
-        write_table(self.path, self.header, [self.rows[key] for key in sorted(self.rows)])
-
-
-class RunTensorBoardLogger(Logger):
-    """TensorBoard files in the folder `tensorboard` of the run, against RL steps.
-
-    Nothing is written before the first number, so that a run that is refused leaves no folder.
-
-    Args:
-        run: the logger whose folder it shares.
-    """
-
-    def __init__(self, run: RunLogger) -> None:
-        super().__init__()
-        self._run = run
-        self._writer: SummaryWriter | None = None
+        """The root of all runs."""
+        return str(self._known.path.parent.parent) if self._known else self._root_dir
 
     @property
     def name(self) -> str:
-        """Of the run."""
-        return self._run.name
+        """The run's name."""
+        return self._known.path.parent.name if self._known else self._name
 
     @property
-    def version(self) -> int:
-        """Of the run."""
-        return self._run.version
+    def version(self) -> str:
+        """`version_N`; a placeholder on other ranks until they are told."""
+        return self._known.path.name if self._known else "unclaimed"
 
     @property
-    def writer(self) -> SummaryWriter:
-        """TensorBoard's own writer, for what is not a number."""
-        if self._writer is None:
-            from torch.utils.tensorboard import SummaryWriter
+    def log_dir(self) -> str:
+        """The run folder."""
+        return os.path.join(self.save_dir, self.name, self.version)
 
-            self._writer = SummaryWriter(str(Path(self._run.log_dir) / "tensorboard"))
-        return self._writer
+    @property
+    def experiment(self) -> RunFolder | None:
+        """The run folder on rank zero. Lightning reads this to have a logger start."""
+        return self._known
+
+    def row_of(self, metrics: Mapping[str, Any]) -> int:
+        """The RL step that a call of `log_metrics` belongs to."""
+        if self.pinned_step is not None:
+            return self.pinned_step
+        return int(metrics["epoch"]) + 1 if "epoch" in metrics else self.rl_step
 
     @rank_zero_only
-    def log_hyperparams(self, params: dict[str, Any] | Namespace, *_: Any, **__: Any) -> None:
-        """Nothing: the run's config.yaml says it."""
+    def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
+        """Merge metrics into the row that their "epoch" names; `step` is unused."""
+        self.log_row(self.row_of(metrics), metrics)
 
     @rank_zero_only
-    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
-        """Log numbers against the RL step, not the optimiser step."""
-        step = int(metrics["epoch"]) + 1 if "epoch" in metrics else step
-        for name, value in metrics.items():
-            if name not in NOISE:
-                self.writer.add_scalar(name, value, step)
+    def log_row(self, rl_step: int, metrics: Mapping[str, Any]) -> None:
+        """Merge metrics into the row of an RL step, 0 being before training."""
+        if self._files is None:
+            self._files = MetricsFile(self.folder.metrics), MetricsFile(self.folder.timing)
+        timing = {name: value for name, value in metrics.items() if name.startswith(_TIMING)}
+        drop = _NOISE | timing.keys()
+        others = {name: value for name, value in metrics.items() if name not in drop}
+        self._files[0].update(rl_step, others)
+        self._files[1].update(rl_step, timing)
+
+    def has_row(self, rl_step: int) -> bool:
+        """Whether `metrics.csv` has a row for this RL step; asked on rank zero."""
+        return self._files is not None and rl_step in self._files[0].rows
+
+    @rank_zero_only
+    def log_hyperparams(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing to do: `config.yaml` holds every option."""
+
+    @rank_zero_only
+    def save(self) -> None:
+        """Nothing to do: every row is on disk already."""
 
     @rank_zero_only
     def finalize(self, status: str) -> None:
-        """Flush and close."""
-        if self._writer is not None:
-            self._writer.close()
+        """Nothing to do: every row is on disk already."""
+
+
+class RunTensorBoardLogger(TensorBoardLogger):
+    """The same metrics as TensorBoard events, in `tensorboard/` of the run folder, by RL step."""
+
+    def __init__(self, run_logger: RunLogger) -> None:
+        """Follow `run_logger`, which has to be listed before this one."""
+        super().__init__(save_dir=run_logger._root_dir, default_hp_metric=False)
+        self.run_logger = run_logger
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return self.run_logger.name
+
+    @property
+    def version(self) -> str:
+        """`version_N`."""
+        return self.run_logger.version
+
+    @property
+    def log_dir(self) -> str:
+        """Where the event files go."""
+        folder = Path(self.run_logger.log_dir) / "tensorboard"
+        known = self.run_logger._folder
+        if known is not None and known.in_place:
+            # Hides what was logged after the checkpoint by the process that was stopped.
+            self._kwargs["purge_step"] = known.start_step + 1
+        return str(folder)
+
+    @rank_zero_only
+    def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
+        """Add the metrics at the RL step that their "epoch" names; `step` is unused."""
+        self.log_row(self.run_logger.row_of(metrics), metrics)
+
+    @rank_zero_only
+    def log_row(self, rl_step: int, metrics: Mapping[str, Any]) -> None:
+        """Add metrics at an RL step, 0 being before training."""
+        kept = {name: value for name, value in metrics.items() if name not in _NOISE}
+        super().log_metrics(kept, step=rl_step)
+
+    @rank_zero_only
+    def log_hyperparams(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing to do: `config.yaml` holds every option."""
+
+    @rank_zero_only
+    def save(self) -> None:
+        """Push what was logged to disk."""
+        self.experiment.flush()
+
+    @rank_zero_only
+    def finalize(self, status: str) -> None:
+        """Close the event file."""
+        if self._experiment is not None:
+            self.experiment.close()
+
+
+def _on_rank_zero() -> bool:
+    # Lightning keeps the rank on the decorator, from the launcher's environment on.
+    return getattr(rank_zero_only, "rank", 0) == 0
+
+
+def find_run_logger(trainer: Trainer) -> RunLogger | None:
+    """The trainer's `RunLogger`, None if it has none."""
+    found = (logger for logger in trainer.loggers if isinstance(logger, RunLogger))
+    return next(found, None)
+
+
+def log_row(trainer: Trainer, rl_step: int, metrics: Mapping[str, float]) -> None:
+    """Give metrics to every logger at an RL step, past Lightning's own bookkeeping."""
+    for logger in trainer.loggers:
+        if isinstance(logger, (RunLogger, RunTensorBoardLogger)):
+            logger.log_row(rl_step, metrics)
+        else:
+            logger.log_metrics(dict(metrics), step=rl_step)

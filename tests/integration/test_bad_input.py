@@ -57,11 +57,10 @@ def test_offline_the_missing_model_is_named(runs, capsys, monkeypatch):
     assert "HF_HUB_OFFLINE is set" in line
 
 
-def test_a_micro_batch_over_its_token_cap_says_which_number_to_raise(runs, capsys):
-    with pytest.raises(SystemExit):
+def test_a_micro_batch_over_its_token_cap_says_which_number_to_raise(runs):
+    message = r"over data.max_tokens_per_micro_batch = 20: raise data.micro_batches \(now 2"
+    with pytest.raises(ValueError, match=message):
         runs("--data.max_tokens_per_micro_batch=20")
-    line = capsys.readouterr().err
-    assert "over data.max_tokens_per_micro_batch = 20: raise data.micro_batches (now 2" in line
 
 
 def test_a_prompt_over_the_limit_is_dropped_and_counted(runs, caplog):

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+import torch
+
+from callbacks import EntropyMonitor
+from callbacks.entropy_monitor import entropy_means
+from callbacks.response_length_monitor import length_statistics
+from callbacks.step_rollouts import step_rollouts
+from gtpo_lit.metrics_csv import read_rows
+from gtpo_lit.run_logger import find_run_logger
+
+small = runpy.run_path(str(Path(__file__).parents[1] / "small_run.py"))
+
+
+def rollouts_of(mask, entropy, correct, truncated=None, loss_mask=None):
+    mask = torch.tensor(mask, dtype=torch.bool)
+    return small["make_rollouts"](0.0, 0).replace(
+        mask=mask,
+        loss_mask=mask if loss_mask is None else torch.tensor(loss_mask, dtype=torch.bool),
+        entropy=torch.tensor(entropy),
+        correct=torch.tensor(correct),
+        truncated=torch.tensor(truncated or [False] * len(correct)),
+    )
+
+
+def test_entropy_is_a_token_mean_that_no_pad_enters() -> None:
+    batch = rollouts_of(
+        [[1, 1, 0, 0], [1, 1, 1, 1]], [[1.0, 1.0, 5.0, 5.0], [2.0, 2.0, 2.0, 2.0]], [True, False]
+    )
+    values = entropy_means(batch)
+    assert values["train/entropy/mean"] == pytest.approx(10 / 6, abs=1e-12)
+    assert (values["train/entropy/correct"], values["train/entropy/wrong"]) == (1.0, 2.0)
+
+
+def test_entropy_weighs_tokens_and_not_ranks() -> None:
+    # Ten tokens at 1.0 sampled on one rank, ninety at 2.0 on the other.
+    mask = [[1] * 10 + [0] * 80, [1] * 90]
+    batch = rollouts_of(mask, [[1.0] * 90, [2.0] * 90], [False, False])
+    assert entropy_means(batch)["train/entropy/mean"] == pytest.approx(1.9, abs=1e-12)
+
+
+def test_sides_without_a_token_are_left_out() -> None:
+    one = rollouts_of([[1, 0], [0, 0]], [[0.5, 9.0], [9.0, 9.0]], [False, True])
+    assert entropy_means(one) == {"train/entropy/mean": 0.5, "train/entropy/wrong": 0.5}
+    none = rollouts_of([[0, 0]], [[float("nan"), 9.0]], [True])
+    assert entropy_means(none) == {}
+    assert length_statistics(none) == {}
+
+
+def test_lengths_ignore_the_loss_mask_and_filling_rows() -> None:
+    batch = rollouts_of(
+        [[1, 1, 0, 1], [1, 1, 1, 1], [1, 0, 0, 0], [0, 0, 0, 0]],
+        [[0.0] * 4] * 4,
+        [False] * 4,
+        truncated=[False, True, False, False],
+        loss_mask=[[1, 0, 0, 0], [0, 0, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]],
+    )
+    assert length_statistics(batch) == {
+        "train/length/mean": pytest.approx(8 / 3),
+        "train/length/min": 1.0,
+        "train/length/max": 4.0,
+        "train/length/truncated_fraction": pytest.approx(1 / 3),
+        "train/length/terminated_fraction": pytest.approx(2 / 3),
+    }
+
+
+def test_a_run_logs_each_step_and_leaves_missing_cells_empty(tmp_path: Path) -> None:
+    trainer = small["run"](tmp_path, steps=3)
+    rows = read_rows(find_run_logger(trainer).folder.metrics)
+    # No sequence is right in the first step, so there is nothing to average.
+    assert "train/entropy/correct" not in rows[1]
+    assert {"train/entropy/correct", "train/entropy/wrong"} <= rows[2].keys()
+    last = entropy_means(trainer.datamodule.rollouts)
+    for name, value in {**last, **length_statistics(trainer.datamodule.rollouts)}.items():
+        assert rows[3][name] == repr(value)
+    assert "nan" not in {cell for row in rows.values() for cell in row.values()}
+
+
+def test_a_datamodule_without_rollouts_is_named(tmp_path: Path) -> None:
+    trainer = small["make_trainer"](tmp_path)
+    with pytest.raises(ValueError, match="EntropyMonitor reads .* NoneType"):
+        step_rollouts(trainer, EntropyMonitor.__name__)
