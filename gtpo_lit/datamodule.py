@@ -3,34 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
-import torch
-from lightning.pytorch import LightningDataModule, Trainer
 from transformers import PreTrainedTokenizerBase
 
-from gtpo_lit.rollout.collector import Collector, EntropySource, credited
-from gtpo_lit.rollout.exchange import all_gather
-from gtpo_lit.rollout.host import PolicyHost, refuse_changes
-from gtpo_lit.rollout.lazy_loader import LazyLoader
-from gtpo_lit.rollout.metrics import component_means, component_sums, step_metrics
-from gtpo_lit.rollout.micro_batches import Cut
-from gtpo_lit.rollout.problem_stream import (
-    LongPrompts,
-    ProblemStream,
-    refuse_overlap,
-    share_of,
-)
-from gtpo_lit.rollout.scoring import score
+from gtpo_lit.rollout.collector import Collector, EntropySource
+from gtpo_lit.rollout.feed import RolloutFeed
+from gtpo_lit.rollout.host import check_counts, refuse_changes
+from gtpo_lit.rollout.problem_stream import LongPrompts, ProblemStream, refuse_overlap
 from gtpo_lit.sampling.sampler import Sampler
 from gtpo_lit.sampling.settings import check_training_settings
 from gtpo_lit.sampling.transformers import TransformersSampler
 from gtpo_lit.tasks import ProblemSource, PromptTemplate, WeightedReward
-from gtpo_lit.types import Graded, Rollouts, SamplingSettings
+from gtpo_lit.types import SamplingSettings
 
 
-class RolloutDataModule(LightningDataModule):
+class RolloutDataModule(RolloutFeed):
     """Feeds the trainer with groups of completions that the policy itself wrote.
 
     An epoch is one RL step: problems are drawn, completions sampled, scored and credited on whole
@@ -91,19 +79,17 @@ class RolloutDataModule(LightningDataModule):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        for name, value, least in (
-            ("group_size", group_size, 2),
-            ("problems_per_step", problems_per_step, 1),
-            ("micro_batches", micro_batches, 1),
-            ("passes", passes, 1),
-            ("validation_samples", validation_samples, 1),
-            ("validation_batch", validation_batch, 1),
-        ):
-            if value < least:
-                raise ValueError(f"data.{name} must be at least {least}, got {value}")
+        check_counts(
+            group_size=(group_size, 2),
+            problems_per_step=(problems_per_step, 1),
+            micro_batches=(micro_batches, 1),
+            passes=(passes, 1),
+            validation_samples=(validation_samples, 1),
+            validation_batch=(validation_batch, 1),
+            max_prompt_length=(max_prompt_length, 1),
+            max_tokens_per_micro_batch=(max_tokens_per_micro_batch, 1),
+        )
         check_training_settings(sampling, allow_biased_sampling=allow_biased_sampling)
-        if max_prompt_length is not None and max_prompt_length < 1:
-            raise ValueError(f"data.max_prompt_length must be at least 1, got {max_prompt_length}")
         self.problems = problems
         self.validation = validation or {}
         self.sampler = sampler or TransformersSampler()
@@ -121,9 +107,6 @@ class RolloutDataModule(LightningDataModule):
         self.max_tokens_per_micro_batch = max_tokens_per_micro_batch
         self.seed = seed
         self.validation_names = list(self.validation)
-        self.rollouts: Rollouts | None = None
-        self.graded: list[Graded] = []
-        self.step_metrics: dict[str, float] = {}
         self.collector = Collector(
             sampler=self.sampler,
             reward=reward,
@@ -131,9 +114,6 @@ class RolloutDataModule(LightningDataModule):
             rows_per_forward=1,
             entropy_source=entropy_source,
         )
-        self._in_flight = False
-        self._train: ProblemStream | None = None
-        self._validation: dict[str, ProblemStream] = {}
 
     def setup(self, stage: str) -> None:
         """Render every prompt and check every count, before any weights load.
@@ -158,24 +138,6 @@ class RolloutDataModule(LightningDataModule):
         self._train = self._render(self.problems, tokenizer, "data.problems")
         self._train.require(self.problems_per_step)
 
-    def train_dataloader(self) -> LazyLoader[Rollouts]:
-        """The micro-batches of one RL step, collected when the first is asked for."""
-        return LazyLoader(len(self._cut()), self._train_step)
-
-    def val_dataloader(self) -> list[LazyLoader[list[Graded]]]:
-        """One loader for each validation set; it yields this rank's graded problems."""
-        return [self._validation_loader(name) for name in self.validation_names]
-
-    def test_dataloader(self) -> list[LazyLoader[list[Graded]]]:
-        """The validation sets again: what is a test set is a matter of the config."""
-        return self.val_dataloader()
-
-    def transfer_batch_to_device(
-        self, batch: Any, device: torch.device, dataloader_idx: int
-    ) -> Any:
-        """Graded problems hold no tensors and stay as they are."""
-        return batch.to(device) if isinstance(batch, Rollouts) else batch
-
     def teardown(self, stage: str) -> None:
         """Give the engine's resources back at the end of a run."""
         self.sampler.close()
@@ -198,69 +160,6 @@ class RolloutDataModule(LightningDataModule):
             )
         refuse_changes("data", saved=state_dict["meaning"], now=self._meaning())
 
-    def _train_step(self) -> Iterator[Rollouts]:
-        host, step, rank = self._host, self._trainer.current_epoch, self._trainer.global_rank
-        assert self._train is not None
-        self._in_flight = True
-        self.collector.seconds = {}
-        self.sampler.push_weights(host.policy, self._trainer.global_step)
-        drawn = share_of(
-            self._train.step(step, problems_per_step=self.problems_per_step, seed=self.seed),
-            rank=rank,
-            ranks=self._trainer.world_size,
-        )
-        self.graded = self.collector.grade(
-            drawn, self.sampling, samples=self.group_size, stream=("train", step)
-        )
-        rollouts = self.collector.collect(
-            drawn, self.graded, self.sampling, host.policy, host.reference
-        )
-        self.rollouts = credited(rollouts, host.algorithm)
-        self.step_metrics = step_metrics(self.rollouts, host.algorithm) | component_means(
-            all_gather(component_sums(self.graded))
-        )
-        cut = self._cut()
-        batches = cut.yield_for(rank, self.rollouts, host.algorithm, self._rescore)
-        for number, batch in enumerate(batches, start=1):
-            # Lightning stops asking after the last batch, so the flag falls before it is yielded.
-            self._in_flight = number < len(cut)
-            yield batch
-
-    def _rescore(self, rollouts: Rollouts) -> Rollouts:
-        rows = self.collector.rows_per_forward
-        _, entropy = score(self._host.policy, rollouts, rows_per_forward=rows)
-        return rollouts.replace(entropy=entropy)
-
-    def _validation_loader(self, name: str) -> LazyLoader[list[Graded]]:
-        stream = self._validation[name]
-        drawn = share_of(
-            [stream.drawn(index, index) for index in range(len(stream))],
-            rank=self._trainer.global_rank,
-            ranks=self._trainer.world_size,
-        )
-
-        def generate() -> Iterator[list[Graded]]:
-            self.sampler.push_weights(self._host.policy, self._trainer.global_step)
-            for start in range(0, len(drawn), self.validation_batch):
-                yield self.collector.grade(
-                    drawn[start : start + self.validation_batch],
-                    self.validation_sampling,
-                    samples=self.validation_samples,
-                    stream=("validation", name),
-                )
-
-        return LazyLoader(-(-len(drawn) // self.validation_batch), generate)
-
-    def _cut(self) -> Cut:
-        return Cut.of_step(
-            self.problems_per_step * self.group_size,
-            passes=self.passes,
-            micro_batches=self.micro_batches,
-            accumulate=self._trainer.accumulate_grad_batches,
-            ranks=self._trainer.world_size,
-            max_tokens=self.max_tokens_per_micro_batch,
-        )
-
     def _render(
         self, source: ProblemSource, tokenizer: PreTrainedTokenizerBase, option: str
     ) -> ProblemStream:
@@ -282,17 +181,3 @@ class RolloutDataModule(LightningDataModule):
             "problems": self.problems.name,
             **{f"sampling.{name}": value for name, value in sampling.items()},
         }
-
-    @property
-    def seconds(self) -> dict[str, float]:
-        """Time of the parts of the current RL step on this rank, in seconds."""
-        return self.collector.seconds
-
-    @property
-    def _trainer(self) -> Trainer:
-        assert self.trainer is not None
-        return self.trainer
-
-    @property
-    def _host(self) -> PolicyHost:
-        return cast(PolicyHost, self._trainer.lightning_module)

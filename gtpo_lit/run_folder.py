@@ -1,4 +1,4 @@
-"""The folder of one run: its layout, and the rules of who may write into it.
+"""The folder of one run: its layout, its checkpoints and its summary.
 
 ``<root>/<name>/version_N/`` holds ``config.yaml``, ``metrics.csv``, ``timing.csv``,
 ``checkpoints/step=NNNN.ckpt``, ``rollouts/``, ``tensorboard/``, ``curves.png`` and
@@ -10,24 +10,16 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from gtpo_lit.metrics_csv import read_metrics, read_rows, write_atomically, write_rows
+from gtpo_lit.metrics_csv import read_metrics, write_atomically
 
-try:
-    import fcntl
-except ImportError:  # only POSIX has it; elsewhere two resumed processes are not told apart
-    fcntl = None  # type: ignore[assignment]
-
-__all__ = ["RunFolder", "checkpoint_step", "claim", "last_checkpoint", "read_metrics"]
+__all__ = ["RunFolder", "checkpoint_step", "last_checkpoint", "read_metrics", "version_of"]
 
 _CHECKPOINT = re.compile(r"step=(\d+)\.ckpt")
 _VERSION = re.compile(r"version_(\d+)")
-LOCK = ".lock"
-_LOCKS: list[IO[Any]] = []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,73 +103,15 @@ class RunFolder:
         return self.checkpoint(steps[-1]) if steps else None
 
 
-def claim(
-    root: str | os.PathLike[str],
-    name: str,
-    ckpt_path: str | os.PathLike[str] | None = None,
-    *,
-    version: int | None = None,
-) -> RunFolder:
-    """Take a run folder for this process alone; nothing that exists is written over.
-
-    Without `ckpt_path` this is a new version. With it, the run goes on in place if the checkpoint
-    is the newest of a run that is neither finished nor still being written by another process:
-    `metrics.csv` and `timing.csv` are cut back to the checkpoint's RL step. Any other checkpoint
-    (older, of a finished run, outside a run folder) begins a new version, and its `metrics.csv`
-    starts with a copy of the origin's rows up to that step, if there are any.
-
-    Args:
-        root: folder of all runs.
-        name: the run's name, one path component.
-        ckpt_path: checkpoint that training resumes from.
-        version: number of the new version; the first unused one after all others if None.
-
-    Raises:
-        ValueError: if an option makes no sense, the checkpoint does not exist, or the version
-            that was asked for does.
-    """
-    if name in ("", ".", "..") or Path(name).name != name:
-        raise ValueError(f"name={name!r} is not the name of a folder")
-    if ckpt_path is None:
-        return _new_version(Path(root) / name, version, start_step=0)
-    checkpoint = Path(ckpt_path)
-    if not checkpoint.exists():
-        raise ValueError(f"ckpt_path={str(ckpt_path)!r} does not exist")
-    step = checkpoint_step(checkpoint)
-    origin = _origin(checkpoint)
-    if origin is not None and version in (None, _number(origin.path)):
-        resumed = _continue(origin, checkpoint, step)
-        if resumed is not None:
-            return resumed
-    folder = _new_version(Path(root) / name, version, start_step=step)
-    if origin is not None:
-        write_rows(folder.metrics, _rows_up_to(origin.metrics, step))
-    return folder
-
-
 def last_checkpoint(root: str | os.PathLike[str], name: str) -> Path | None:
     """The newest checkpoint of the newest version that has one, None if there is none."""
     parent = Path(root) / name
-    folders = {_number(entry): entry for entry in parent.glob("version_*")}
+    folders = {version_of(entry): entry for entry in parent.glob("version_*")}
     for number in sorted((n for n in folders if n is not None), reverse=True):
         newest = RunFolder(path=folders[number]).newest_checkpoint()
         if newest is not None:
             return newest
     return None
-
-
-def abandon(folder: RunFolder) -> None:
-    """Give a new run folder back if no config or number has been written into it."""
-    # TensorBoard's writer leaves an event file as soon as it is made.
-    empty = {LOCK, "tensorboard"}
-    if folder.in_place or any(entry.name not in empty for entry in folder.path.iterdir()):
-        return
-    (folder.path / LOCK).unlink(missing_ok=True)
-    shutil.rmtree(folder.path / "tensorboard", ignore_errors=True)
-    for path in (folder.path, folder.path.parent, folder.path.parent.parent):
-        if any(path.iterdir()):
-            return
-        path.rmdir()
 
 
 def checkpoint_step(path: str | os.PathLike[str]) -> int:
@@ -203,71 +137,7 @@ def checkpoint_step(path: str | os.PathLike[str]) -> int:
     raise ValueError(f"ckpt_path={str(path)!r} holds neither 'rl_step' nor 'epoch'")
 
 
-def _origin(checkpoint: Path) -> RunFolder | None:
-    """The run folder that a checkpoint lies in."""
-    folder = RunFolder(path=checkpoint.resolve().parent.parent)
-    inside = checkpoint.resolve().parent.name == "checkpoints" and folder.metrics.is_file()
-    return folder if inside else None
-
-
-def _continue(origin: RunFolder, checkpoint: Path, step: int) -> RunFolder | None:
-    newest = origin.newest_checkpoint()
-    if newest is None or newest.resolve() != checkpoint.resolve() or origin.finished:
-        return None
-    if not _lock(origin.path):
-        return None
-    for path in (origin.metrics, origin.timing):
-        if path.is_file():
-            write_rows(path, _rows_up_to(path, step))
-    return RunFolder(path=origin.path, start_step=step, in_place=True)
-
-
-def _new_version(parent: Path, version: int | None, *, start_step: int) -> RunFolder:
-    for folder in (*reversed(parent.parents), parent):
-        if folder.exists() and not folder.is_dir():
-            raise ValueError(f"run folder {str(parent)!r}: {str(folder)!r} is not a folder")
-    parent.mkdir(parents=True, exist_ok=True)
-    used = [_number(entry) for entry in parent.iterdir()]
-    number = version if version is not None else max((n for n in used if n is not None), default=-1)
-    number += version is None
-    while True:
-        path = parent / f"version_{number}"
-        try:
-            # Of two processes that start at once, only one can make the folder.
-            path.mkdir()
-        except FileExistsError:
-            if version is not None:
-                raise ValueError(f"version={version}: {str(path)!r} already exists") from None
-            number += 1
-        else:
-            _lock(path)
-            return RunFolder(path=path, start_step=start_step)
-
-
-def _lock(path: Path) -> bool:
-    """Hold a lock until this process ends, however it ends; False if another process has it.
-
-    The lock is a POSIX record lock: forked children do not inherit it, so that a worker which
-    outlives a killed run does not keep the folder.
-    """
-    if fcntl is None:
-        return True
-    file = (path / LOCK).open("a")
-    try:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):
-        return False
-    except OSError:  # a file system without locks
-        return True
-    # Closing any handle of the file would give the lock up.
-    _LOCKS.append(file)
-    return True
-
-
-def _rows_up_to(path: Path, step: int) -> dict[int, dict[str, str]]:
-    return {number: row for number, row in read_rows(path).items() if number <= step}
-
-
-def _number(folder: Path) -> int | None:
+def version_of(folder: Path) -> int | None:
+    """N of a folder `version_N`, None for any other."""
     match = _VERSION.fullmatch(folder.name)
     return int(match[1]) if match else None

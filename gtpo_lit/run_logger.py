@@ -12,7 +12,8 @@ from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
 from lightning_utilities.core.rank_zero import rank_zero_only
 
 from gtpo_lit.metrics_csv import MetricsFile
-from gtpo_lit.run_folder import RunFolder, abandon, claim
+from gtpo_lit.run_claim import abandon, claim
+from gtpo_lit.run_folder import RunFolder
 
 # Columns that count something else than RL steps.
 _NOISE = frozenset({"epoch", "step", "global_step", "trainer/global_step"})
@@ -46,7 +47,7 @@ class RunLogger(CSVLogger):
             name: name of this run.
             version: number of the version to create; the next free one if None.
             ckpt_path: checkpoint that `fit` resumes from, which decides whether the run goes on
-                in its old folder (see `gtpo_lit.run_folder.claim`). Set it, or the attribute of
+                in its old folder (see `gtpo_lit.run_claim.claim`). Set it, or the attribute of
                 that name, to what `fit` gets.
         """
         super().__init__(save_dir=root, name=name, version=version)

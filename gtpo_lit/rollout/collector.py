@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
@@ -12,6 +12,7 @@ from gtpo_lit.algorithms.algorithm import Algorithm
 from gtpo_lit.policy import CausalPolicy
 from gtpo_lit.rollout.collate import collate, engine_entropy
 from gtpo_lit.rollout.exchange import gather_rollouts
+from gtpo_lit.rollout.lazy_loader import LazyLoader
 from gtpo_lit.rollout.scoring import score
 from gtpo_lit.sampling.sampler import Sampler
 from gtpo_lit.sampling.streams import stream_seed
@@ -90,6 +91,26 @@ class Collector:
                 )
             )
         return graded
+
+    def grading_loader(
+        self,
+        drawn: Sequence[Drawn],
+        settings: SamplingSettings,
+        *,
+        samples: int,
+        stream: tuple[str | int, ...],
+        batch: int,
+        before: Callable[[], None],
+    ) -> LazyLoader[list[Graded]]:
+        """A loader that grades `batch` problems at a time; `before` runs when it is first read."""
+
+        def generate() -> Iterator[list[Graded]]:
+            before()
+            for start in range(0, len(drawn), batch):
+                part = drawn[start : start + batch]
+                yield self.grade(part, settings, samples=samples, stream=stream)
+
+        return LazyLoader(-(-len(drawn) // batch), generate)
 
     def collect(
         self,

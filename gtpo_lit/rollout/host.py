@@ -25,6 +25,20 @@ class PolicyHost(Protocol):
         """The policy with its initial weights, frozen; nothing where no KL term is asked for."""
 
 
+def check_counts(**counts: tuple[int | None, int]) -> None:
+    """Refuse counts below the least that makes sense; None means that none is set.
+
+    Args:
+        counts: by option, the value and the least value.
+
+    Raises:
+        ValueError: naming option and value.
+    """
+    for name, (value, least) in counts.items():
+        if value is not None and value < least:
+            raise ValueError(f"data.{name} must be at least {least}, got {value}")
+
+
 def refuse_changes(section: str, *, saved: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Stop a resume whose settings would make it another run.
 

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from gtpo_lit.metrics_csv import MetricsFile, read_metrics
-from gtpo_lit.run_folder import RunFolder, checkpoint_step, claim
+from gtpo_lit.run_claim import claim
+from gtpo_lit.run_folder import RunFolder, checkpoint_step
 
 
 def begin(root: Path, *, rows: int = 3, checkpoints: tuple[int, ...] = (1, 2, 3)) -> RunFolder:
@@ -126,7 +127,7 @@ def test_checkpoint_step_comes_from_the_name_or_the_file(tmp_path: Path) -> None
 
 def test_processes_that_start_at_once_get_different_versions(tmp_path: Path) -> None:
     code = (
-        "import sys; from gtpo_lit.run_folder import claim; sys.stdin.readline();"
+        "import sys; from gtpo_lit.run_claim import claim; sys.stdin.readline();"
         "print(claim(sys.argv[1], 'run').path.name)"
     )
     command = [sys.executable, "-c", code, str(tmp_path)]
@@ -141,7 +142,7 @@ def test_processes_that_start_at_once_get_different_versions(tmp_path: Path) -> 
 
 def test_a_run_that_another_process_still_writes_is_not_taken_over(tmp_path: Path) -> None:
     code = (
-        "import sys; from gtpo_lit.run_folder import claim;"
+        "import sys; from gtpo_lit.run_claim import claim;"
         "print(claim(sys.argv[1], 'run', sys.argv[2]).in_place, flush=True); sys.stdin.readline()"
     )
     old = begin(tmp_path)
@@ -152,7 +153,7 @@ def test_a_run_that_another_process_still_writes_is_not_taken_over(tmp_path: Pat
     assert first.communicate("\n")[0].strip() == "False"
 
     begun = subprocess.run(
-        [sys.executable, "-c", "import sys; from gtpo_lit.run_folder import claim\n"
+        [sys.executable, "-c", "import sys; from gtpo_lit.run_claim import claim\n"
          "folder = claim(sys.argv[1], 'dead'); folder.metrics.write_text('step,a\\n1,2.0\\n')\n"
          "folder.checkpoints.mkdir(); folder.checkpoint(1).write_text('')\n"
          "import os, signal; os.kill(os.getpid(), signal.SIGKILL)", str(tmp_path)],
