@@ -184,7 +184,8 @@ class PolicyModule(LightningModule):
         }
 
     def _describe(self, metric: str) -> str:
-        checkpoint = getattr(self.trainer.checkpoint_callback, "last_saved", "") or "none"
+        saved = getattr(self.trainer.checkpoint_callback, "last_saved", "")
+        checkpoint = saved or self.trainer.ckpt_path or "none"
         return (
             f"{metric} is not finite in RL step {self.trainer.current_epoch + 1} (optimiser step "
             f"{self.trainer.global_step}); last good checkpoint: {checkpoint}"

@@ -112,6 +112,11 @@ class RunCheckpoint(ModelCheckpoint):
         progress = trainer.fit_loop.epoch_progress.current.state_dict()
         checkpoint["rl_step"] = progress["processed"]
 
+    @property
+    def last_saved(self) -> str:
+        """Path of the newest checkpoint that this process wrote; empty before the first."""
+        return self._last_checkpoint_saved
+
     def state_dict(self) -> dict[str, Any]:
         """Nothing: the folder itself says which checkpoints there are."""
         return {}

@@ -1,6 +1,7 @@
 """Each slip in what is asked for: one early, clear line that names option and value."""
 
 import pytest
+from huggingface_hub import constants
 
 
 def _error(runs, capsys, *options, command="fit"):
@@ -20,7 +21,7 @@ def _error(runs, capsys, *options, command="fit"):
         (["--data.group=4"], "--data.group"),
         (["--trainer.max_ep=1"], "--trainer.max_ep"),
         (["--model.policy.path=./nowhere"], "model.policy.path: no such model folder: './nowhere'"),
-        (["--model.policy.path=embedded:none"], "model.policy.path = 'embedded:none'"),
+        (["--model.policy.path=embedded:none"], "model.policy.path: no embedded model 'embedded:none'"),
         (["--data.group_size=1"], "data.group_size must be at least 2, got 1"),
         (["--data.micro_batches=3"], "data.micro_batches = 3"),
         (["--data.problems_per_step=3", "--data.micro_batches=8"], "12 sequences do not divide"),
@@ -28,14 +29,14 @@ def _error(runs, capsys, *options, command="fit"):
         (["--data.problems_per_step=32"], "data.problems_per_step = 32"),
         (["--data.prompt=gtpo_lit.tasks.PromptTemplate", "--data.prompt.chat=true"],
          "no chat template"),
-        (["--data.max_prompt_length=3"], "data.problems has no usable problem"),
+        (["--data.max_prompt_length=3"], "has no usable problem: 4 were dropped as too long"),
         (["--data.max_prompt_length=3", "--data.long_prompts=error"], "longer than"),
         (["--data.sampling.top_p=0.9"], "top_p=0.9"),
         (["--data.sampling.temperature=0"], "temperature must be above 0 in training, got 0"),
         (["--model.kl_weight=-1"], "model.kl_weight must be at least 0, got -1"),
         (["--model.algorithm.clip_low=0"], "clip_low"),
         (["--model.algorithm=gtpo_lit.algorithms.Nothing"], "Nothing"),
-        (["--seed_everything=true"], "data.seed"),
+        (["--seed_everything=true"], "seed_everything"),
         (["--data.seed=3"], "seed_everything"),
         (["--trainer.max_steps=7"], "trainer.max_steps = 7"),
         (["--trainer.use_distributed_sampler=true"], "trainer.use_distributed_sampler = True"),
@@ -51,7 +52,7 @@ def test_the_line_names_what_is_wrong(runs, capsys, options, message):
 
 
 def test_offline_the_missing_model_is_named(runs, capsys, monkeypatch):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     line = _error(runs, capsys, "--model.policy.path=some/model")
     assert "some/model" in line
     assert "HF_HUB_OFFLINE is set" in line
