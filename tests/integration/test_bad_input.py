@@ -21,7 +21,7 @@ def _error(runs, capsys, *options, command="fit"):
         (["--data.group=4"], "--data.group"),
         (["--trainer.max_ep=1"], "--trainer.max_ep"),
         (["--model.policy.path=./nowhere"], "model.policy.path: no such model folder: './nowhere'"),
-        (["--model.policy.path=embedded:none"], "model.policy.path: no embedded model 'embedded:none'"),
+        (["--model.policy.path=embedded:none"], "no embedded model 'embedded:none'"),
         (["--data.group_size=1"], "data.group_size must be at least 2, got 1"),
         (["--data.micro_batches=3"], "data.micro_batches = 3"),
         (["--data.problems_per_step=3", "--data.micro_batches=8"], "12 sequences do not divide"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-TWO = ("--trainer.devices=2", "--trainer.strategy=ddp")
+TWO = ("--config=configs/strategy/ddp.yaml",)
 
 
 def test_two_ranks_sample_and_learn_as_one(runs):
