@@ -75,6 +75,10 @@ def linear_logprob_entropy(
         raise ValueError(f"temperature must be positive, got {temperature}")
     if chunk_size is not None and chunk_size < 1:
         raise ValueError(f"chunk_size must be at least 1, got {chunk_size}")
+    # The head runs in float32 at least: rounding of its logits would be the largest error.
+    wide = torch.promote_types(weight.dtype, torch.float32)
+    hidden, weight = hidden.to(wide), weight.to(wide)
+    bias = None if bias is None else bias.to(wide)
     if chunk_size is None:
         logits = torch.nn.functional.linear(hidden, weight, bias)
         return logits_logprob_entropy(logits, targets, temperature=temperature)
@@ -112,24 +116,21 @@ class _Chunked(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         hidden, weight, bias, targets = ctx.saved_tensors
-        wide = torch.promote_types(weight.dtype, torch.float32)
-        d_hidden = torch.zeros_like(hidden)
-        d_weight = torch.zeros_like(weight, dtype=wide)
-        d_bias = None if bias is None else torch.zeros_like(bias, dtype=wide)
+        d_hidden, d_weight = torch.zeros_like(hidden), torch.zeros_like(weight)
+        d_bias = None if bias is None else torch.zeros_like(bias)
         for start in range(0, len(hidden), ctx.chunk_size):
             part = slice(start, start + ctx.chunk_size)
             logits = torch.nn.functional.linear(hidden[part], weight, bias)
             d_logits = _logit_gradient(
-                logits.to(wide) / ctx.temperature,
+                logits / ctx.temperature,
                 targets[part],
                 *(None if grad is None else grad[part] for grad in gradients),
             ).div_(ctx.temperature)
-            d_hidden[part] = (d_logits.to(weight.dtype) @ weight).to(hidden.dtype)
-            d_weight += d_logits.T @ hidden[part].to(wide)
+            d_hidden[part] = d_logits @ weight
+            d_weight += d_logits.T @ hidden[part]
             if d_bias is not None:
                 d_bias += d_logits.sum(dim=0)
-        d_bias = None if d_bias is None else d_bias.to(bias.dtype)
-        return d_hidden, d_weight.to(weight.dtype), d_bias, None, None, None
+        return d_hidden, d_weight, d_bias, None, None, None
 
 
 def _logit_gradient(

@@ -447,12 +447,13 @@ def test_printed_config_can_be_given_again(subcommand, capsys):
 
 def test_run_folder_loggers_and_checkpoints_are_there_by_default():
     trainer = build("--run.root=out", "--run.name=mine", "--trainer.accelerator=cpu").trainer
+    # Asking a logger for its folder claims one; building it does not.
+    assert not Path("out").exists()
     assert [type(logger) for logger in trainer.loggers] == [RunLogger, RunTensorBoardLogger]
     assert trainer.loggers[0].root_dir == str(Path("out/mine"))
     assert [type(callback) for callback in trainer.checkpoint_callbacks] == [RunCheckpoint]
     assert (trainer.max_epochs, trainer.num_sanity_val_steps) == (1, float("inf"))
     assert trainer.log_every_n_steps == 1
-    assert not Path("out").exists()
 
 
 def test_without_logger_nothing_is_written():
