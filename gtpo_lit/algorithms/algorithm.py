@@ -117,16 +117,21 @@ def penalised_reward(rollouts: Rollouts) -> Tensor:
 
 
 def group_diagnostics(rollouts: Rollouts) -> dict[str, float]:
-    """Shares of groups without a signal: equal rewards, all correct, all wrong."""
+    """Shares of groups without a signal: equal rewards, all correct, all wrong.
+
+    Sequences without a token, and groups of none but these, count nowhere.
+    """
     index, count = group_index(rollouts.group)
-    _, rate, _ = segment_moments(rollouts.correct, index, count)
-    _, _, spread = segment_moments(penalised_reward(rollouts), index, count)
-    mixed = mixed_groups(rollouts.correct, rollouts.group)
+    alive = rollouts.mask.any(dim=1)
+    size, rate, _ = segment_moments(rollouts.correct, index, count, keep=alive)
+    _, _, spread = segment_moments(penalised_reward(rollouts), index, count, keep=alive)
+    groups = int((size > 0).sum())
+    mixed = mixed_groups(rollouts.correct, rollouts.group, alive) & alive
     return {
-        "groups/zero_variance_fraction": float((spread == 0).double().mean()),
-        "groups/all_correct_fraction": float((rate == 1).double().mean()),
-        "groups/all_wrong_fraction": float((rate == 0).double().mean()),
-        "groups/mixed_sequences_fraction": float(mixed.double().mean()),
+        "groups/zero_variance_fraction": int(((spread == 0) & (size > 0)).sum()) / max(1, groups),
+        "groups/all_correct_fraction": int((rate == 1).sum()) / max(1, groups),
+        "groups/all_wrong_fraction": int(((rate == 0) & (size > 0)).sum()) / max(1, groups),
+        "groups/mixed_sequences_fraction": int(mixed.sum()) / max(1, int(alive.sum())),
     }
 
 

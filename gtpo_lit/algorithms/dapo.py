@@ -38,4 +38,6 @@ class DAPO(Algorithm):
 
     def advantages(self, rollouts: Rollouts) -> Tensor:
         """[B] z-scores of the total rewards within each group."""
-        return normalize_sequences(penalised_reward(rollouts), rollouts.group)
+        return normalize_sequences(
+            penalised_reward(rollouts), rollouts.group, alive=rollouts.mask.any(dim=1)
+        )

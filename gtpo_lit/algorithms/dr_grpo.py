@@ -42,4 +42,9 @@ class DrGRPO(Algorithm):
 
     def advantages(self, rollouts: Rollouts) -> Tensor:
         """[B] total rewards minus the mean of their group."""
-        return normalize_sequences(penalised_reward(rollouts), rollouts.group, scale="none")
+        return normalize_sequences(
+            penalised_reward(rollouts),
+            rollouts.group,
+            scale="none",
+            alive=rollouts.mask.any(dim=1),
+        )

@@ -107,6 +107,7 @@ class GRPOS(Algorithm):
             scale=self.scale,
             correct=rollouts.correct,
             gate=self.gate,
+            alive=rollouts.mask.any(dim=1),
         )
 
     def diagnostics(self, rollouts: Rollouts) -> dict[str, float]:

@@ -86,6 +86,7 @@ def normalize_sequences(
     correct: Tensor | None = None,
     gate: bool = True,
     eps: float = 1e-6,
+    alive: Tensor | None = None,
 ) -> Tensor:
     """Sequence advantages: (r - mean of the group) / (std + eps) (GRPO, arXiv 2402.03300).
 
@@ -97,6 +98,7 @@ def normalize_sequences(
         gate: where `correct` is given, groups whose outcomes are all alike get 0 and stay out of
             the batch's std.
         eps: added to the standard deviation (ddof 1).
+        alive: [B] bool, rows that count; a row without a token gets 0 and enters no statistic.
 
     Returns:
         [B] in the dtype of `rewards`. A group of one, and one of equal rewards, gives 0.
@@ -107,8 +109,9 @@ def normalize_sequences(
     if scale not in get_args(Scale):
         raise ValueError(f"scale must be one of {get_args(Scale)}, got {scale!r}")
     index, count = group_index(group)
-    gated = gate and correct is not None
-    seen = mixed_groups(correct, group) if gated and correct is not None else None
+    seen = torch.ones_like(group, dtype=torch.bool) if alive is None else alive
+    if gate and correct is not None:
+        seen = seen & mixed_groups(correct, group, alive)
     size, mean, std = segment_moments(rewards, index, count, keep=seen)
     centred = torch.where(size[index] > 1, rewards.double() - mean[index], 0.0)
     if scale == "group":
@@ -117,5 +120,4 @@ def normalize_sequences(
         whole = torch.zeros_like(group)
         _, _, spread = segment_moments(rewards, whole, 1, keep=seen)
         centred = centred / (spread + eps)
-    result = centred if seen is None else torch.where(seen, centred, 0.0)
-    return result.to(rewards.dtype)
+    return torch.where(seen, centred, 0.0).to(rewards.dtype)
