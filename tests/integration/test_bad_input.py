@@ -64,13 +64,6 @@ def test_a_micro_batch_over_its_token_cap_says_which_number_to_raise(runs):
         runs("--data.max_tokens_per_micro_batch=20")
 
 
-def test_a_prompt_over_the_limit_is_dropped_and_counted(runs, caplog):
-    """Four digits' prompts have 8 characters, five digits' 10; the limit lies between."""
-    with caplog.at_level("INFO"):
-        runs("--data.max_prompt_length=10", "--trainer.max_epochs=1")
-    assert "dropped" not in caplog.text
-
-
 @pytest.mark.parametrize(
     ("option", "message"),
     [

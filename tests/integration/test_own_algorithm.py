@@ -1,7 +1,5 @@
 """A new idea is one file outside the package, and a `class_path`."""
 
-import sys
-
 import pytest
 
 OWN = '''
@@ -33,11 +31,7 @@ def test_an_algorithm_outside_the_package_trains_by_class_path(runs, tmp_path, m
     runs("--model.algorithm=own_idea.Bold", "--model.algorithm.boldness=0.5")
     first = runs.rows()[1]
     # On the first pass every ratio is 1, so the loss is minus the mean credit of a token.
-    tokens = 16 * float(first["train/length/mean"])
-    right = sys.modules["own_idea"].Bold(boldness=0.5)
-    assert right.boldness == 0.5
     assert -0.5 <= float(first["train/loss"]) < 0
-    assert tokens > 0
     assert float(first["train/gradient/norm"]) > 0
     assert float(first["train/groups/zero_variance_fraction"]) == pytest.approx(
         float(first["train/groups/all_correct_fraction"])
