@@ -8,8 +8,10 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from gtpo_lit.rollout.collector import Collector, EntropySource
+from gtpo_lit.rollout.dynamic_sampling import DynamicSampling
 from gtpo_lit.rollout.feed import RolloutFeed
 from gtpo_lit.rollout.host import check_counts, refuse_changes
+from gtpo_lit.rollout.length_penalty import LengthPenalty
 from gtpo_lit.rollout.problem_stream import LongPrompts, ProblemStream, refuse_overlap
 from gtpo_lit.sampling.sampler import Sampler
 from gtpo_lit.sampling.settings import check_training_settings
@@ -50,6 +52,10 @@ class RolloutDataModule(RolloutFeed):
         long_prompts: drop the problems whose prompt is longer (and say how many), or stop.
         max_tokens_per_micro_batch: stop if a micro-batch would hold more tokens than this,
             padding included; no limit if not given.
+        dynamic_sampling: draw problems until the step is full of groups with both outcomes; off if
+            not given.
+        length_penalties: added to the reward after any shaping, on both sides.
+        overlong_filter: no gradient for responses that the token limit cut.
         entropy_source: entropies and old log-probs recomputed by the policy, or the sampler's.
         allow_biased_sampling: train on completions drawn with top-p, top-k or min-p although the
             importance ratio then compares different distributions.
@@ -74,6 +80,9 @@ class RolloutDataModule(RolloutFeed):
         max_prompt_length: int | None = None,
         long_prompts: LongPrompts = "drop",
         max_tokens_per_micro_batch: int | None = None,
+        dynamic_sampling: DynamicSampling | None = None,
+        length_penalties: list[LengthPenalty] | None = None,
+        overlong_filter: bool = False,
         entropy_source: EntropySource = "recompute",
         allow_biased_sampling: bool = False,
         seed: int = 0,
@@ -105,6 +114,11 @@ class RolloutDataModule(RolloutFeed):
         self.max_prompt_length = max_prompt_length
         self.long_prompts = long_prompts
         self.max_tokens_per_micro_batch = max_tokens_per_micro_batch
+        self.dynamic_sampling = dynamic_sampling
+        self.length_penalties = tuple(length_penalties or ())
+        for penalty in self.length_penalties:
+            penalty.check(sampling.max_tokens)
+        self.overlong_filter = overlong_filter
         self.seed = seed
         self.validation_names = list(self.validation)
         self.collector = Collector(
@@ -144,7 +158,11 @@ class RolloutDataModule(RolloutFeed):
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint says about the data: nothing else is needed to go on exactly."""
-        return {"meaning": self._meaning(), "in_flight": self._in_flight}
+        return {
+            "meaning": self._meaning(),
+            "in_flight": self._in_flight,
+            "position": self._position,
+        }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Refuse to go on with data that would mean something else.
@@ -159,6 +177,7 @@ class RolloutDataModule(RolloutFeed):
                 "resume from one written at the end of a step"
             )
         refuse_changes("data", saved=state_dict["meaning"], now=self._meaning())
+        self._position = state_dict["position"]
 
     def _render(
         self, source: ProblemSource, tokenizer: PreTrainedTokenizerBase, option: str
@@ -169,6 +188,7 @@ class RolloutDataModule(RolloutFeed):
             max_prompt_length=self.max_prompt_length,
             long_prompts=self.long_prompts,
             option=option,
+            seed=self.seed,
         )
 
     def _meaning(self) -> dict[str, Any]:
@@ -179,5 +199,8 @@ class RolloutDataModule(RolloutFeed):
             "problems_per_step": self.problems_per_step,
             "passes": self.passes,
             "problems": self.problems.name,
+            "dynamic_sampling": dataclasses.asdict(self.dynamic_sampling)
+            if self.dynamic_sampling
+            else None,
             **{f"sampling.{name}": value for name, value in sampling.items()},
         }

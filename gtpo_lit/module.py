@@ -61,6 +61,7 @@ class PolicyModule(LightningModule):
         self.kl_kind = kl_kind
         self.kl_straight_through = kl_straight_through
         self.meters = Meters()
+        self._denominator: Tensor | None = None
         # Kept out of the module tree: checkpoints and optimisers never see the reference.
         self._reference: list[CausalPolicy] = []
 
@@ -85,6 +86,7 @@ class PolicyModule(LightningModule):
             batch.mask.shape[1],
             temperature=batch.temperature,
         )
+        self._denominator = batch.denominator
         output = self.algorithm.loss(logp, entropy, batch)
         loss = output.loss + self._kl_term(logp, batch)
         self.meters.update(output.metrics, weight=batch.loss_mask.sum(), loss=loss.detach())
@@ -105,6 +107,9 @@ class PolicyModule(LightningModule):
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         """Record the gradient's norm before clipping; stop all ranks if it is not finite.
 
+        A mini-batch without any loss token on any rank says nothing, so the optimiser leaves the
+        weights alone: neither its momentum nor its weight decay moves them.
+
         Raises:
             NonFiniteError: on every rank, with the step, the metric and the last good checkpoint.
         """
@@ -118,6 +123,8 @@ class PolicyModule(LightningModule):
                 raise NonFiniteError(self._describe(name))
         self.meters.update_norm(norm)
         self.meters.last["train/learning_rate"] = optimizer.param_groups[0]["lr"]
+        if self._denominator is not None and not bool(self._denominator):
+            optimizer.zero_grad(set_to_none=True)
 
     def on_train_batch_end(self, outputs: Any, batch: Rollouts, batch_idx: int) -> None:
         """After the step's last micro-batch, log it: sums and counts of all ranks, reduced once."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from gtpo_lit.functional.advantages import mixed_groups
 from gtpo_lit.functional.masked import group_index, segment_moments
+from gtpo_lit.functional.noise import row_hash
 from gtpo_lit.functional.surrogate import (
     Aggregate,
     Ratio,
@@ -74,9 +74,14 @@ class Algorithm(ABC):
         """[B, T] bool: the loss mask of a whole mini-batch, all ranks together."""
         return rollouts.loss_mask
 
-    def denominator(self, rollouts: Rollouts) -> Tensor:
-        """[] What the mini-batch's loss is divided by, once `select` has set its loss mask."""
-        return count_units(rollouts.loss_mask, self.aggregate)
+    def denominator(self, rollouts: Rollouts, selected: Tensor) -> Tensor:
+        """[] What the mini-batch's loss is divided by.
+
+        Args:
+            rollouts: the whole mini-batch, its loss mask as it was before `select`.
+            selected: [B, T] bool, what `select` gave.
+        """
+        return count_units(selected, self.aggregate)
 
     def loss(self, logp: Tensor, entropy: Tensor, batch: Rollouts) -> LossOutput:
         """The clipped surrogate of one micro-batch.
@@ -135,7 +140,9 @@ def group_diagnostics(rollouts: Rollouts) -> dict[str, float]:
     }
 
 
-def content_seed(rollouts: Rollouts) -> int:
-    """A seed that is a function of the step's tokens, the same on every rank and after resume."""
-    places = torch.arange(1, rollouts.input_ids.numel() + 1, dtype=torch.long)
-    return int((rollouts.input_ids.flatten().cpu() * (places % 8191)).sum()) & (2**62 - 1)
+def content_seed(rollouts: Rollouts) -> Tensor:
+    """[B] int64: a seed for each row, a function of its tokens alone.
+
+    So it is the same on every rank and after a resume, and does not change with padding or order.
+    """
+    return row_hash(rollouts.input_ids, rollouts.attention_mask)

@@ -55,7 +55,7 @@ class ForkingDAPO(DAPO):
         """[B, T] bool: the loss tokens of highest entropy."""
         return top_entropy_mask(rollouts.entropy, rollouts.loss_mask, self.fraction)
 
-    def denominator(self, rollouts: Rollouts) -> Tensor:
-        """[] Selected tokens, or all tokens of the mini-batch."""
-        counted = rollouts.loss_mask if self.denominator_over == "selected" else rollouts.mask
+    def denominator(self, rollouts: Rollouts, selected: Tensor) -> Tensor:
+        """[] Selected tokens, or all tokens that could have been: what a filter masked is out."""
+        counted = selected if self.denominator_over == "selected" else rollouts.loss_mask
         return count_units(counted, self.aggregate)

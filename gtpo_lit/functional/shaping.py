@@ -67,7 +67,7 @@ def token_shares(
     group: Tensor,
     *,
     share_weights: ShareWeights = "entropy",
-    seed: int = 0,
+    seed: int | Tensor = 0,
 ) -> tuple[Tensor, Tensor]:
     """Each token's share of its side's mass at its position, and the number of alive members.
 
@@ -77,7 +77,7 @@ def token_shares(
         correct: [B] bool.
         group: [B] int64.
         share_weights: the entropies, or a placebo in their place.
-        seed: of the placebo.
+        seed: of the placebo; an integer, or [B] int64.
 
     Returns:
         Two [B, T] tensors, 0 where masked: shares, and d_t or h_t.
@@ -104,7 +104,7 @@ def token_rewards(
     entropy_floor: float = 0.0,
     entropy_clip: tuple[float, float] | None = None,
     share_weights: ShareWeights = "entropy",
-    seed: int = 0,
+    seed: int | Tensor = 0,
 ) -> Tensor:
     """GTPO's shaped token rewards (Eq. 3 for O+, Eq. 5 for O-).
 
@@ -123,7 +123,7 @@ def token_rewards(
         entropy_floor: see `bounded_entropy`.
         entropy_clip: see `bounded_entropy`.
         share_weights: the entropies, or a placebo.
-        seed: of the placebo.
+        seed: of the placebo; an integer, or [B] int64.
 
     Returns:
         [B, T] in the dtype of `entropy`, 0 where masked.
@@ -165,7 +165,7 @@ def sequence_rewards(
     entropy_floor: float = 0.0,
     entropy_clip: tuple[float, float] | None = None,
     share_weights: ShareWeights = "entropy",
-    seed: int = 0,
+    seed: int | Tensor = 0,
 ) -> Tensor:
     """GRPO-S's shaped sequence rewards (arXiv 2508.04349, section on GRPO-S).
 

@@ -27,8 +27,9 @@ def plan_pass(
     """Rows of one pass over a step, as ``plan[mini_batch][rank][micro_batch]``.
 
     A mini-batch holds consecutive rows whatever the number of ranks, so that the optimiser sees
-    the same sums at every world size. Inside it, longest rows first, each goes to the micro-batch
-    with the fewest tokens that still has room.
+    the same sums at every world size; the rows of a short step are spread evenly over mini-batches.
+    Inside one, longest rows first, each goes to the micro-batch with the fewest tokens that still
+    has room.
 
     Args:
         lengths: tokens of each row.
@@ -42,11 +43,11 @@ def plan_pass(
         [[[[0, 1]], [[2, 3]]]]
     """
     bins = ranks * micro_batches
-    per_mini_batch = bins * capacity
-    assert len(lengths) <= mini_batches * per_mini_batch
+    assert len(lengths) <= mini_batches * bins * capacity
     plan = []
-    for start in range(0, mini_batches * per_mini_batch, per_mini_batch):
-        rows = range(start, min(start + per_mini_batch, len(lengths)))
+    for number in range(mini_batches):
+        start, end = (len(lengths) * (number + part) // mini_batches for part in (0, 1))
+        rows = range(start, end)
         filled: list[list[int]] = [[] for _ in range(bins)]
         tokens = [0] * bins
         for row in sorted(rows, key=lambda row: (-lengths[row], row)):

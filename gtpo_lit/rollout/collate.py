@@ -40,8 +40,9 @@ def collate(
     ]
     completions = [graded[item].completions[place] for item, place in rows]
     assert all(completion.token_ids for completion in completions), "an empty completion"
-    width = max(len(prompts[item]) for item, _ in rows)
-    depth = max(len(completion.token_ids) for completion in completions)
+    # A rank whose share of the step is empty still takes part in the exchange.
+    width = max((len(prompts[item]) for item, _ in rows), default=1)
+    depth = max((len(completion.token_ids) for completion in completions), default=1)
     input_ids = torch.full((len(rows), width + depth), PADDING_ID, dtype=torch.long)
     attention_mask = torch.zeros((len(rows), width + depth), dtype=torch.bool)
     for row, ((item, _), completion) in enumerate(zip(rows, completions, strict=True)):
@@ -56,10 +57,14 @@ def collate(
         mask=mask,
         loss_mask=mask.clone(),
         group=torch.tensor([groups[item] for item, _ in rows], dtype=torch.long),
-        reward=torch.tensor([graded[item].reward[place] for item, place in rows]),
-        correct=torch.tensor([graded[item].correct[place] for item, place in rows]),
+        reward=torch.tensor(
+            [graded[item].reward[place] for item, place in rows], dtype=torch.float32
+        ),
+        correct=torch.tensor(
+            [graded[item].correct[place] for item, place in rows], dtype=torch.bool
+        ),
         truncated=torch.tensor(
-            [completion.finish_reason == "length" for completion in completions]
+            [completion.finish_reason == "length" for completion in completions], dtype=torch.bool
         ),
         temperature=temperature,
         logp_old=torch.zeros(mask.shape),
@@ -86,6 +91,7 @@ def _engine_values(completions: Sequence[Completion], field: str, depth: int) ->
 
 def concatenate(parts: Sequence[Rollouts]) -> Rollouts:
     """The rows of all parts, padded to one shape: prompts on the left, responses on the right."""
+    parts = [part for part in parts if len(part.mask)] or parts[:1]
     widths = [part.input_ids.shape[1] - part.mask.shape[1] for part in parts]
     depths = [part.mask.shape[1] for part in parts]
     padded = [

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
-from gtpo_lit.algorithms.algorithm import Algorithm
 from gtpo_lit.policy import CausalPolicy
 from gtpo_lit.rollout.collate import collate, engine_entropy
 from gtpo_lit.rollout.exchange import gather_rollouts
@@ -153,8 +152,3 @@ class Collector:
         start = time.perf_counter()
         yield
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
-
-
-def credited(rollouts: Rollouts, algorithm: Algorithm) -> Rollouts:
-    """The step's rollouts with advantages, computed on whole groups before any split."""
-    return rollouts.replace(advantages=algorithm.advantages(rollouts))

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, cast
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar, cast
 
 import torch
 from lightning.pytorch import LightningDataModule, Trainer
 
-from gtpo_lit.rollout.collector import Collector, credited
+from gtpo_lit.rollout.collector import Collector, Drawn
+from gtpo_lit.rollout.credit import credited, penalised, without_truncated
+from gtpo_lit.rollout.dynamic_sampling import DynamicSampling, fill_step
 from gtpo_lit.rollout.exchange import all_gather
 from gtpo_lit.rollout.host import PolicyHost
 from gtpo_lit.rollout.lazy_loader import LazyLoader
+from gtpo_lit.rollout.length_penalty import LengthPenalty
 from gtpo_lit.rollout.metrics import component_means, component_sums, step_metrics
 from gtpo_lit.rollout.micro_batches import Cut
 from gtpo_lit.rollout.problem_stream import ProblemStream, share_of
 from gtpo_lit.rollout.scoring import score
 from gtpo_lit.sampling.sampler import Sampler
 from gtpo_lit.types import Graded, Rollouts, SamplingSettings
+
+Item = TypeVar("Item")
 
 
 class RolloutFeed(LightningDataModule):
@@ -34,6 +39,9 @@ class RolloutFeed(LightningDataModule):
     micro_batches: int
     passes: int
     max_tokens_per_micro_batch: int | None
+    dynamic_sampling: DynamicSampling | None
+    length_penalties: Sequence[LengthPenalty]
+    overlong_filter: bool
     sampling: SamplingSettings
     validation_sampling: SamplingSettings
     validation_samples: int
@@ -49,6 +57,7 @@ class RolloutFeed(LightningDataModule):
         self.graded: list[Graded] = []
         self.step_metrics: dict[str, float] = {}
         self._in_flight = False
+        self._position = 0
         self._train: ProblemStream | None = None
         self._validation: dict[str, ProblemStream] = {}
 
@@ -71,32 +80,63 @@ class RolloutFeed(LightningDataModule):
         return batch.to(device) if isinstance(batch, Rollouts) else batch
 
     def _train_step(self) -> Iterator[Rollouts]:
-        host, step, rank = self._host, self._trainer.current_epoch, self._trainer.global_rank
-        assert self._train is not None
+        host, cut = self._host, self._cut()
         self._in_flight = True
         self.collector.seconds = {}
         self.sampler.push_weights(host.policy, self._trainer.global_step)
-        drawn = share_of(
-            self._train.step(step, problems_per_step=self.problems_per_step, seed=self.seed),
-            rank=rank,
-            ranks=self._trainer.world_size,
-        )
-        self.graded = self.collector.grade(
-            drawn, self.sampling, samples=self.group_size, stream=("train", step)
-        )
+        drawn, self.graded, usable, drawn_metrics = self._groups(self._trainer.current_epoch)
         rollouts = self.collector.collect(
             drawn, self.graded, self.sampling, host.policy, host.reference
         )
+        if not usable:
+            rollouts = rollouts.replace(loss_mask=torch.zeros_like(rollouts.loss_mask))
+        if self.overlong_filter:
+            rollouts = without_truncated(rollouts)
+        rollouts = penalised(rollouts, self.length_penalties, max_tokens=self.sampling.max_tokens)
         self.rollouts = credited(rollouts, host.algorithm)
-        self.step_metrics = step_metrics(self.rollouts, host.algorithm) | component_means(
-            all_gather(component_sums(self.graded))
+        self.step_metrics = {
+            **step_metrics(self.rollouts, host.algorithm),
+            **component_means(all_gather(component_sums(self.graded))),
+            **drawn_metrics,
+        }
+        batches = cut.yield_for(
+            self._trainer.global_rank, self.rollouts, host.algorithm, self._rescore
         )
-        cut = self._cut()
-        batches = cut.yield_for(rank, self.rollouts, host.algorithm, self._rescore)
         for number, batch in enumerate(batches, start=1):
             # Lightning stops asking after the last batch, so the flag falls before it is yielded.
             self._in_flight = number < len(cut)
             yield batch
+
+    def _groups(self, step: int) -> tuple[list[Drawn], list[Graded], bool, dict[str, float]]:
+        """This rank's share of the step's groups, whether any is to be learnt from, and metrics."""
+        assert self._train is not None
+
+        def sample(drawn: Sequence[Drawn]) -> list[Graded]:
+            return self.collector.grade(
+                self._share(drawn), self.sampling, samples=self.group_size, stream=("train", step)
+            )
+
+        if self.dynamic_sampling is None:
+            drawn = self._train.draw(step * self.problems_per_step, self.problems_per_step)
+            return self._share(drawn), sample(drawn), True, {}
+        filled = fill_step(
+            self._train,
+            self._position,
+            wanted=self.problems_per_step,
+            sample=sample,
+            rule=self.dynamic_sampling,
+        )
+        self._position = filled.position
+        share = self._share(filled.groups)
+        return (
+            [drawn for drawn, _ in share],
+            [graded for _, graded in share],
+            filled.usable > 0,
+            filled.metrics,
+        )
+
+    def _share(self, items: Sequence[Item]) -> list[Item]:
+        return share_of(items, rank=self._trainer.global_rank, ranks=self._trainer.world_size)
 
     def _rescore(self, rollouts: Rollouts) -> Rollouts:
         rows = self.collector.rows_per_forward
@@ -106,11 +146,7 @@ class RolloutFeed(LightningDataModule):
     def _validation_loader(self, name: str) -> LazyLoader[list[Graded]]:
         stream = self._validation[name]
         return self.collector.grading_loader(
-            share_of(
-                [stream.drawn(index, index) for index in range(len(stream))],
-                rank=self._trainer.global_rank,
-                ranks=self._trainer.world_size,
-            ),
+            self._share([stream.drawn(index, index) for index in range(len(stream))]),
             self.validation_sampling,
             samples=self.validation_samples,
             stream=("validation", name),

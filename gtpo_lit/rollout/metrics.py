@@ -16,6 +16,10 @@ def step_metrics(rollouts: Rollouts, algorithm: Algorithm) -> dict[str, float]:
         "train/reward/std": float(reward.std(correction=0)),
         "train/correct/fraction": float(rollouts.correct.double().mean()),
     }
+    if rollouts.penalty is not None:
+        penalty = rollouts.penalty.double()
+        metrics["train/length/penalty"] = float(penalty.mean())
+        metrics["train/length/penalised_fraction"] = float((penalty < 0).double().mean())
     if rollouts.logp_sampler is not None:
         # Where the engine holds the same weights this is rounding; more means a stale engine.
         gap = (rollouts.logp_old - rollouts.logp_sampler).abs()[rollouts.mask]

@@ -88,7 +88,9 @@ class Cut:
         for _ in range(self.passes):
             for by_rank in plan:
                 places = sorted(row for bins in by_rank for rows in bins for row in rows)
-                whole = settle(rollouts.rows(places), algorithm, rescore)
+                # A step with fewer rows than mini-batches leaves some without any.
+                some = rollouts.rows(places) if places else masked_row(rollouts)
+                whole = settle(some, algorithm, rescore)
                 at = {row: index for index, row in enumerate(places)}
                 for rows in by_rank[rank]:
                     part = _take(whole, [at[row] for row in rows])
@@ -115,13 +117,17 @@ def settle(
     selects its tokens by them.
     """
     seen = rescore(rollouts) if algorithm.selects_by_current_entropy else rollouts
-    selected = rollouts.replace(loss_mask=algorithm.select(seen))
-    return selected.replace(denominator=algorithm.denominator(selected).float())
+    selected = algorithm.select(seen)
+    denominator = algorithm.denominator(rollouts, selected).float()
+    return rollouts.replace(loss_mask=selected, denominator=denominator)
 
 
 def _take(whole: Rollouts, rows: list[int]) -> Rollouts:
     """These rows without needless padding; a fully masked row where there are none."""
-    if rows:
-        return trim(whole.rows(rows))
-    filler = trim(whole.rows([0]))
-    return filler.replace(loss_mask=torch.zeros_like(filler.loss_mask))
+    return trim(whole.rows(rows) if rows else masked_row(whole))
+
+
+def masked_row(rollouts: Rollouts) -> Rollouts:
+    """One row without any loss token: what fills a micro-batch that has nothing to hold."""
+    row = rollouts.rows([0])
+    return row.replace(loss_mask=torch.zeros_like(row.loss_mask))

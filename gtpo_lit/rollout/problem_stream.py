@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 from lightning.pytorch.utilities import rank_zero_info
 
 from gtpo_lit.rollout.collector import Drawn
-from gtpo_lit.tasks import ProblemSource, fit_prompts, overlap, step_indices
+from gtpo_lit.tasks import ProblemSource, fit_prompts, overlap, walk
 from gtpo_lit.types import Problem
 
 LongPrompts = Literal["drop", "error"]
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +23,8 @@ class ProblemStream:
     problems: tuple[Problem, ...]
     prompts: tuple[tuple[int, ...], ...]
     """Token ids, as they are sampled from and trained on."""
+    seed: int = 0
+    """Decides the order in which `draw` walks the problems."""
 
     @classmethod
     def render(
@@ -32,6 +35,7 @@ class ProblemStream:
         max_prompt_length: int | None,
         long_prompts: LongPrompts,
         option: str,
+        seed: int = 0,
     ) -> ProblemStream:
         """Render every prompt of `source` once; what is dropped is said, by count.
 
@@ -41,6 +45,7 @@ class ProblemStream:
             max_prompt_length: longest prompt in tokens, or no limit.
             long_prompts: drop what is longer, or stop.
             option: the option that the source was given by, for messages.
+            seed: decides the order in which `draw` walks the problems.
 
         Raises:
             ValueError: if no problem is left, or if `long_prompts` is "error" and a prompt is
@@ -59,6 +64,7 @@ class ProblemStream:
         return cls(
             problems=tuple(problems[index] for index in kept),
             prompts=tuple(prompts[index] for index in kept),
+            seed=seed,
         )
 
     def require(self, problems_per_step: int) -> None:
@@ -76,19 +82,22 @@ class ProblemStream:
     def __len__(self) -> int:
         return len(self.problems)
 
-    def step(self, step: int, *, problems_per_step: int, seed: int) -> list[Drawn]:
-        """The problems of RL step `step` (0-based): a function of (seed, step) alone."""
-        indices = step_indices(len(self), problems_per_step, step, seed)
-        return [self.drawn(index, place) for place, index in enumerate(indices)]
+    def draw(self, position: int, count: int, *, first_place: int = 0) -> list[Drawn]:
+        """`count` problems of the endless walk over all from `position` on.
+
+        They stand at `first_place` and the places behind it in their step.
+        """
+        indices = walk(len(self), position, count, self.seed)
+        return [self.drawn(index, first_place + at) for at, index in enumerate(indices)]
 
     def drawn(self, index: int, place: int) -> Drawn:
         """The problem at `index`, drawn at `place`."""
         return Drawn(problem=self.problems[index], prompt_ids=self.prompts[index], place=place)
 
 
-def share_of(items: list[Drawn], *, rank: int, ranks: int) -> list[Drawn]:
+def share_of(items: Sequence[Item], *, rank: int, ranks: int) -> list[Item]:
     """The contiguous slice that a rank samples; slices cover every item exactly once."""
-    return items[len(items) * rank // ranks : len(items) * (rank + 1) // ranks]
+    return list(items)[len(items) * rank // ranks : len(items) * (rank + 1) // ranks]
 
 
 def refuse_overlap(train: ProblemSource, validation: Mapping[str, ProblemSource]) -> None:

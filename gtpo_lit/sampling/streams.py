@@ -7,10 +7,7 @@ from hashlib import blake2b
 import torch
 from torch import Tensor
 
-# The constants of splitmix64 (Steele, Lea, Flood 2014), as signed 64-bit numbers.
-GOLDEN = 0x9E3779B97F4A7C15 - 2**64
-MIX_1 = 0xBF58476D1CE4E5B9 - 2**64
-MIX_2 = 0x94D049BB133111EB - 2**64
+from gtpo_lit.functional.noise import GOLDEN, mix_, uniform_noise
 
 
 def stream_seed(*parts: int | str) -> int:
@@ -42,21 +39,5 @@ def gumbel_noise(seeds: Tensor, step: int, size: int) -> Tensor:
     Returns:
         [N, V] float64: float32 has too few numbers near 1 for a large vocabulary.
     """
-    start = _mix_(seeds + GOLDEN * torch.full_like(seeds, step + 1))
-    index = torch.arange(1, size + 1, device=seeds.device)
-    bits = _mix_(start[:, None] + GOLDEN * index)
-    # 52 bits and a half are exact in float64, so that no number is 0 or 1.
-    uniform: Tensor = _shift_right(bits, 12).double().add_(0.5).mul_(2.0**-52)
-    return uniform.log_().neg_().log_().neg_()
-
-
-def _mix_(bits: Tensor) -> Tensor:
-    """The finaliser of splitmix64, in place; products wrap around at 64 bits."""
-    bits.bitwise_xor_(_shift_right(bits, 30)).mul_(MIX_1)
-    bits.bitwise_xor_(_shift_right(bits, 27)).mul_(MIX_2)
-    return bits.bitwise_xor_(_shift_right(bits, 31))
-
-
-def _shift_right(bits: Tensor, places: int) -> Tensor:
-    """Unsigned shift of int64 numbers."""
-    return (bits >> places).bitwise_and_(2 ** (64 - places) - 1)
+    starts = mix_(seeds + GOLDEN * torch.full_like(seeds, step + 1))
+    return uniform_noise(starts, size).log_().neg_().log_().neg_()

@@ -12,7 +12,7 @@ from gtpo_lit.tasks.rewards import (
     Scores,
     WeightedReward,
 )
-from gtpo_lit.tasks.source import ProblemSource, overlap, step_indices
+from gtpo_lit.tasks.source import ProblemSource, overlap, walk
 
 __all__ = [
     "ChainSource",
@@ -28,5 +28,5 @@ __all__ = [
     "WeightedReward",
     "fit_prompts",
     "overlap",
-    "step_indices",
+    "walk",
 ]

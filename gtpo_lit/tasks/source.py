@@ -42,37 +42,32 @@ def _permutation(size: int, seed: int, number: int) -> tuple[int, ...]:
     return tuple(sorted(range(size), key=keys.__getitem__))
 
 
-def step_indices(size: int, problems_per_step: int, step: int, seed: int) -> list[int]:
-    """The rows that one RL step uses, a pure function of the arguments.
+def walk(size: int, start: int, count: int, seed: int) -> list[int]:
+    """The `count` rows from place `start` on of an endless walk, a pure function of the arguments.
 
     The set is walked pass after pass, each in an order of its own, so that every row is used once
-    a pass. A pass may end within a step; the next one starts there and nothing is left out.
+    a pass. What is taken may lie across the end of a pass; nothing is left out.
 
     Args:
         size: number of problems in the set.
-        problems_per_step: how many the step takes.
-        step: number of the step, from 0.
+        start: places before it are taken already.
+        count: how many to take.
         seed: decides the orders.
 
     Returns:
-        `problems_per_step` numbers below `size`.
+        `count` numbers below `size`.
 
     Raises:
-        ValueError: if the set is smaller than a step, or `problems_per_step` is not positive.
+        ValueError: for an empty set.
 
-    >>> first, second, third = (step_indices(7, 3, step, seed=0) for step in range(3))
+    >>> first, second, third = (walk(7, 3 * step, 3, seed=0) for step in range(3))
     >>> sorted(first + second + third[:1])
     [0, 1, 2, 3, 4, 5, 6]
     """
-    if problems_per_step < 1:
-        raise ValueError(f"problems_per_step must be at least 1, got {problems_per_step}")
-    if size < problems_per_step:
-        raise ValueError(
-            f"problems_per_step={problems_per_step} but only {size} usable problems are there: "
-            "add problems, raise the prompt limit or take fewer problems a step"
-        )
-    assert step >= 0
-    places = range(step * problems_per_step, (step + 1) * problems_per_step)
+    if size < 1:
+        raise ValueError("a set without problems cannot be walked")
+    assert start >= 0
+    places = range(start, start + count)
     return [_permutation(size, seed, place // size)[place % size] for place in places]
 
 

@@ -65,8 +65,9 @@ def curve(algorithm):
     for _ in range(10):
         logp, entropy = logits_logprob_entropy(table.expand(16, 6, 7), tokens)
         seen = rollouts.replace(entropy=entropy.detach() * rollouts.mask)
-        batch = rollouts.replace(loss_mask=algorithm.select(seen))
-        batch = batch.replace(denominator=algorithm.denominator(batch))
+        selected = algorithm.select(seen)
+        denominator = algorithm.denominator(rollouts, selected)
+        batch = rollouts.replace(loss_mask=selected, denominator=denominator)
         loss = algorithm.loss(logp, entropy, batch).loss
         (gradient,) = torch.autograd.grad(loss, table)
         table.data -= 0.5 * gradient

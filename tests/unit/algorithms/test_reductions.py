@@ -40,8 +40,9 @@ def loss_and_gradient(algorithm, rollouts, *, noise=0.0, seed=1):
     shift = torch.randn(rollouts.mask.shape, generator=generator).double() * noise
     logp = (rollouts.logp_old + shift).requires_grad_()
     credited = rollouts.replace(advantages=algorithm.advantages(rollouts))
-    chosen = credited.replace(loss_mask=algorithm.select(credited))
-    batch = chosen.replace(denominator=algorithm.denominator(chosen))
+    selected = algorithm.select(credited)
+    denominator = algorithm.denominator(credited, selected)
+    batch = credited.replace(loss_mask=selected, denominator=denominator)
     loss = algorithm.loss(logp, torch.zeros_like(logp), batch).loss
     loss.backward()
     return loss.detach(), logp.grad
@@ -131,18 +132,29 @@ def test_the_forking_threshold_is_over_the_whole_mini_batch_and_divides_by_what_
     rollouts = make_rollouts(rows=4, columns=5, ragged=False)
     for over, units in (("selected", 4), ("all", 20)):
         algorithm = ForkingDAPO(denominator_over=over)
-        chosen = rollouts.replace(loss_mask=algorithm.select(rollouts))
-        assert chosen.loss_mask.sum() == 4
-        assert algorithm.denominator(chosen) == units
-        threshold = rollouts.entropy[chosen.loss_mask].min()
-        assert rollouts.entropy[~chosen.loss_mask].max() <= threshold
+        selected = algorithm.select(rollouts)
+        assert selected.sum() == 4
+        assert algorithm.denominator(rollouts, selected) == units
+        threshold = rollouts.entropy[selected].min()
+        assert rollouts.entropy[~selected].max() <= threshold
+
+
+def test_forking_over_all_tokens_does_not_count_what_the_overlong_filter_took_out():
+    rollouts = make_rollouts(rows=4, columns=5, ragged=False)
+    rollouts = rollouts.replace(loss_mask=rollouts.mask & (torch.arange(4) > 0)[:, None])
+    algorithm = ForkingDAPO(denominator_over="all")
+    selected = algorithm.select(rollouts)
+    assert selected.sum() == 3
+    assert not selected[0].any()
+    assert algorithm.denominator(rollouts, selected) == 15
 
 
 def test_an_entropy_bonus_pushes_the_entropy_up():
     rollouts = make_rollouts()
     plain, rival = GRPO(), GRPO(entropy_bonus=0.5)
     batch = rollouts.replace(
-        advantages=plain.advantages(rollouts), denominator=plain.denominator(rollouts)
+        advantages=plain.advantages(rollouts),
+        denominator=plain.denominator(rollouts, rollouts.loss_mask),
     )
     entropy = torch.ones(8, 5).double().requires_grad_()
     difference = (

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gtpo_lit.algorithms import DAPO, GRPO, GRPOS, GSPO, GTPO, DrGRPO, ForkingDAPO
+from gtpo_lit.rollout.micro_batches import settle
 from gtpo_lit.types import Rollouts
 
 EPS = 1e-6
@@ -295,8 +296,8 @@ def test_credit_loss_and_gradient_against_loops(name, batch):
     )
 
     rollouts = rollouts.replace(advantages=credit)
-    rollouts = rollouts.replace(loss_mask=algorithm.select(rollouts))
-    rollouts = rollouts.replace(denominator=algorithm.denominator(rollouts))
+    rollouts = settle(rollouts, algorithm, lambda seen: seen)
+    rollouts = rollouts.replace(denominator=rollouts.denominator.double())
     logp = torch.tensor(batch.logp, dtype=torch.float64, requires_grad=True)
     output = algorithm.loss(logp, rollouts.entropy, rollouts)
     output.loss.backward()
@@ -329,8 +330,7 @@ def test_all_masked_is_exactly_zero(name):
     )
     credit = algorithm.advantages(rollouts)
     assert not credit.any()
-    rollouts = rollouts.replace(advantages=credit, loss_mask=algorithm.select(rollouts))
-    rollouts = rollouts.replace(denominator=algorithm.denominator(rollouts))
+    rollouts = settle(rollouts.replace(advantages=credit), algorithm, lambda seen: seen)
     logp = garbage.clone().requires_grad_()
     output = algorithm.loss(logp, garbage, rollouts)
     output.loss.backward()

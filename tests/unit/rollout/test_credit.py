@@ -1,0 +1,73 @@
+"""Penalties reach credit, the overlong filter reaches the loss mask only."""
+
+import pytest
+import torch
+
+from gtpo_lit.algorithms import DAPO, GRPO
+from gtpo_lit.rollout.credit import credited, penalised, without_truncated
+from gtpo_lit.rollout.length_penalty import LengthPenalty, SoftOverlong
+from gtpo_lit.rollout.micro_batches import settle
+from gtpo_lit.types import Rollouts
+
+
+@pytest.fixture
+def step():
+    """Four answers to one problem of 2, 3, 4 and 4 tokens; the last was cut."""
+    mask = torch.arange(4)[None] < torch.tensor([2, 3, 4, 4])[:, None]
+    return Rollouts(
+        input_ids=torch.zeros(4, 4).long(),
+        attention_mask=mask,
+        mask=mask,
+        loss_mask=mask,
+        group=torch.zeros(4).long(),
+        reward=torch.tensor([1.0, 1, 0, 0]),
+        correct=torch.tensor([True, True, False, False]),
+        truncated=torch.tensor([False, False, False, True]),
+        temperature=1.0,
+        logp_old=torch.zeros(4, 4),
+        entropy=torch.ones(4, 4),
+    )
+
+
+class Constant(LengthPenalty):
+    def penalty(self, rollouts, max_tokens):
+        return torch.full(rollouts.reward.shape, -0.25)
+
+
+def test_penalties_add_up(step):
+    whole = penalised(step, [SoftOverlong(buffer=2), Constant()], max_tokens=4)
+    torch.testing.assert_close(whole.penalty, torch.tensor([-0.25, -0.75, -1.25, -1.25]))
+    assert penalised(step, [], max_tokens=4) is step
+
+
+def test_a_penalty_is_a_part_of_what_is_normalised(step):
+    whole = credited(penalised(step, [SoftOverlong(buffer=2)], max_tokens=4), GRPO())
+    totals = torch.tensor([1.0, 0.5, -1.0, -1.0])
+    wanted = (totals - totals.mean()) / (totals.std() + 1e-6)
+    torch.testing.assert_close(whole.advantages, wanted)
+
+
+def test_the_filter_takes_gradient_but_not_credit(step):
+    plain, filtered = credited(step, DAPO()), credited(without_truncated(step), DAPO())
+    assert torch.equal(plain.advantages, filtered.advantages)
+    assert filtered.loss_mask.sum(dim=1).tolist() == [2, 3, 4, 0]
+    assert torch.equal(filtered.mask, step.mask)
+
+
+def test_the_filter_leaves_the_denominator_with_what_is_left(step):
+    """Three rows of loss 1 a token, one of them filtered: 9 tokens of 9, not of 13."""
+    whole = without_truncated(step).replace(advantages=-torch.ones(4))
+    batch = settle(whole, DAPO(), lambda seen: seen)
+    assert batch.denominator == 9
+    logp = torch.zeros(4, 4, requires_grad=True)
+    output = DAPO().loss(logp, torch.zeros(4, 4), batch)
+    assert output.loss == 1.0
+    nothing = settle(
+        whole.replace(truncated=torch.ones(4).bool()), DAPO(), lambda seen: without_truncated(seen)
+    )
+    empty = settle(without_truncated(nothing), DAPO(), lambda seen: seen)
+    output = DAPO().loss(logp, torch.zeros(4, 4), empty)
+    output.loss.backward()
+    assert output.loss == 0
+    assert torch.equal(logp.grad, torch.zeros(4, 4))
+    assert all(torch.isfinite(value) for value in output.metrics.values())
