@@ -35,7 +35,7 @@ class ShapingGuard(Callback):
         """Check the options.
 
         Args:
-            tolerance: largest conservation gap; float32 rounding is some 1e-6.
+            tolerance: largest conservation gap; float32 rounding is below 1e-6.
             patience: RL steps in a row that may shape nothing although they could, the last of
                 which stops the run; None never stops for that.
 
