@@ -4,6 +4,15 @@ from callbacks.entropy_monitor import EntropyMonitor
 from callbacks.pass_at_k import PassAtK
 from callbacks.response_length_monitor import ResponseLengthMonitor
 from callbacks.run_summary import RunSummary
+from callbacks.shaping_guard import ShapingError, ShapingGuard
 from callbacks.step_progress_bar import StepProgressBar
 
-__all__ = ["EntropyMonitor", "PassAtK", "ResponseLengthMonitor", "RunSummary", "StepProgressBar"]
+__all__ = [
+    "EntropyMonitor",
+    "PassAtK",
+    "ResponseLengthMonitor",
+    "RunSummary",
+    "ShapingError",
+    "ShapingGuard",
+    "StepProgressBar",
+]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 from torch import Tensor
 
@@ -13,6 +13,7 @@ from gtpo_lit.functional.noise import row_hash
 from gtpo_lit.functional.surrogate import (
     Aggregate,
     Ratio,
+    SequenceRatio,
     aggregate_tokens,
     count_units,
     policy_loss,
@@ -37,7 +38,7 @@ class Algorithm(ABC):
             fixed use of entropy.
     """
 
-    ratio: ClassVar[Ratio] = "token"
+    ratio: Ratio = "token"
     aggregate: ClassVar[Aggregate] = "token_mean"
     selects_by_current_entropy: ClassVar[bool] = False
     max_length: int | None = None
@@ -114,6 +115,19 @@ class Algorithm(ABC):
                 denominator=batch.denominator,
             )
         return LossOutput(loss=loss, metrics=metrics)
+
+
+def sequence_ratio_level(mean: SequenceRatio) -> Ratio:
+    """The ratio level of a sequence's arithmetic or geometric mean of token ratios.
+
+    Raises:
+        ValueError: for another mean, naming the option.
+    """
+    if mean not in get_args(SequenceRatio):
+        raise ValueError(
+            f"algorithm.sequence_ratio must be one of {get_args(SequenceRatio)}, got {mean!r}"
+        )
+    return "sequence_arithmetic" if mean == "arithmetic" else "sequence_geometric"
 
 
 def penalised_reward(rollouts: Rollouts) -> Tensor:

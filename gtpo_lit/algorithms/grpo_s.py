@@ -6,7 +6,12 @@ from typing import ClassVar, get_args
 
 from torch import Tensor
 
-from gtpo_lit.algorithms.algorithm import Algorithm, content_seed, group_diagnostics
+from gtpo_lit.algorithms.algorithm import (
+    Algorithm,
+    content_seed,
+    group_diagnostics,
+    sequence_ratio_level,
+)
 from gtpo_lit.algorithms.gtpo import check_shaping, check_weights
 from gtpo_lit.algorithms.shaping_diagnostics import shaping_diagnostics
 from gtpo_lit.functional.advantages import Scale, normalize_sequences
@@ -18,7 +23,7 @@ from gtpo_lit.functional.shaping import (
     sequence_rewards,
     token_shares,
 )
-from gtpo_lit.functional.surrogate import Aggregate, Ratio
+from gtpo_lit.functional.surrogate import Aggregate, SequenceRatio
 from gtpo_lit.types import Rollouts
 
 
@@ -43,13 +48,14 @@ class GRPOS(Algorithm):
         entropy_floor: least entropy in the shares.
         entropy_clip: [low, high] for entropies in the shares; off if not given.
         share_weights: the entropies, or a placebo in their place.
+        sequence_ratio: mean of a sequence's token ratios: arithmetic, or GSPO's geometric, which
+            needs far narrower clip bounds.
         clip_low: the ratio's lower bound is 1 - clip_low.
         clip_high: the ratio's upper bound is 1 + clip_high.
         dual_clip: bound on the loss of negative advantages, in advantages; off if not given.
         entropy_bonus: weight of the current policy's entropy, subtracted from the loss.
     """
 
-    ratio: ClassVar[Ratio] = "sequence_arithmetic"
     aggregate: ClassVar[Aggregate] = "sequence_mean"
 
     def __init__(
@@ -62,6 +68,7 @@ class GRPOS(Algorithm):
         entropy_floor: float = 0.0,
         entropy_clip: tuple[float, float] | None = None,
         share_weights: ShareWeights = "entropy",
+        sequence_ratio: SequenceRatio = "arithmetic",
         clip_low: float = 0.2,
         clip_high: float = 0.28,
         dual_clip: float | None = None,
@@ -76,6 +83,7 @@ class GRPOS(Algorithm):
         ):
             if value not in allowed:
                 raise ValueError(f"algorithm.{name} must be one of {allowed}, got {value!r}")
+        self.ratio = sequence_ratio_level(sequence_ratio)
         self.beta1, self.beta2 = beta1, beta2
         self.scale, self.gate, self.entropy_mean = scale, gate, entropy_mean
         self.entropy_floor, self.entropy_clip = entropy_floor, entropy_clip
@@ -111,7 +119,7 @@ class GRPOS(Algorithm):
         )
 
     def diagnostics(self, rollouts: Rollouts) -> dict[str, float]:
-        """Conservation, effective shares, sign flips, and the groups' outcomes."""
+        """What the shaping did to the step's credit, and the groups' outcomes."""
         plain = sequence_entropy(rollouts.entropy, rollouts.mask, mean=self.entropy_mean)[:, None]
         bounded = bounded_entropy(plain, floor=self.entropy_floor, clip=self.entropy_clip)
         alive = rollouts.mask.any(dim=1, keepdim=True)
@@ -124,10 +132,12 @@ class GRPOS(Algorithm):
             seed=content_seed(rollouts),
         )
         return group_diagnostics(rollouts) | shaping_diagnostics(
+            self,
             rollouts,
             shaped=self.shaped(rollouts)[:, None],
             shares=shares,
+            entropy=plain,
             alive=alive,
             weights=(self.beta1, self.beta2),
-            saturated=(bounded != plain) & alive,
+            bounds=(self.entropy_floor, self.entropy_clip),
         )

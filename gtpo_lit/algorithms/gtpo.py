@@ -108,7 +108,7 @@ class GTPO(Algorithm):
         )
 
     def diagnostics(self, rollouts: Rollouts) -> dict[str, float]:
-        """Conservation, effective shares, sign flips, and the groups' outcomes."""
+        """What the shaping did to the step's credit, and the groups' outcomes."""
         bounded = bounded_entropy(
             rollouts.entropy, floor=self.entropy_floor, clip=self.entropy_clip
         )
@@ -121,12 +121,14 @@ class GTPO(Algorithm):
             seed=content_seed(rollouts),
         )
         return group_diagnostics(rollouts) | shaping_diagnostics(
+            self,
             rollouts,
             shaped=self.shaped(rollouts),
             shares=shares,
+            entropy=rollouts.entropy,
             alive=rollouts.mask,
             weights=(self.alpha1, self.alpha2),
-            saturated=(bounded != rollouts.entropy) & rollouts.mask,
+            bounds=(self.entropy_floor, self.entropy_clip),
         )
 
 
@@ -151,7 +153,7 @@ def check_shaping(
     Raises:
         ValueError: naming the option.
     """
-    if not floor >= 0:
+    if not 0 <= floor < float("inf"):
         raise ValueError(f"algorithm.entropy_floor must be at least 0, got {floor}")
     if clip is not None and not 0 <= clip[0] <= clip[1]:
         raise ValueError(f"algorithm.entropy_clip must be [low, high], 0 <= low <= high: {clip}")

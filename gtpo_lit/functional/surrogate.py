@@ -10,6 +10,7 @@ from torch import Tensor
 from gtpo_lit.functional.masked import masked_mean, row_mean
 
 Ratio = Literal["token", "sequence_geometric", "sequence_arithmetic"]
+SequenceRatio = Literal["arithmetic", "geometric"]
 Aggregate = Literal["token_mean", "sequence_mean", "constant_length"]
 KLKind = Literal["k1", "k2", "k3"]
 

@@ -23,6 +23,7 @@ TINY = {
             for name in (
                 "EntropyMonitor",
                 "ResponseLengthMonitor",
+                "ShapingGuard",
                 "PassAtK",
                 "RunSummary",
                 "StepProgressBar",

@@ -128,6 +128,15 @@ def test_gspo_clips_whole_sequences():
     torch.testing.assert_close(logp.grad[1], (-credit * ratio / 2 / 2).expand(2))
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+@pytest.mark.parametrize("mean", ["arithmetic", "geometric"])
+def test_grpo_s_without_entropy_is_gspo_under_the_same_mean_and_clip(mean, noise):
+    clip = {"clip_low": 0.01, "clip_high": 0.02, "sequence_ratio": mean}
+    assert_same_update(
+        GRPOS(beta2=0.0, **clip), GSPO(**clip), on_signs(make_rollouts()), noise=noise
+    )
+
+
 def test_the_forking_threshold_is_over_the_whole_mini_batch_and_divides_by_what_is_kept():
     rollouts = make_rollouts(rows=4, columns=5, ragged=False)
     for over, units in (("selected", 4), ("all", 20)):
@@ -226,6 +235,9 @@ def test_diagnostics_of_even_and_uneven_shares():
         (lambda: GRPOS(beta2=float("nan")), "beta1"),
         (lambda: GRPOS(scale="other"), "scale"),
         (lambda: GRPOS(entropy_mean="other"), "entropy_mean"),
+        (lambda: GRPOS(sequence_ratio="token"), r"sequence_ratio .*got 'token'"),
+        (lambda: GSPO(sequence_ratio="other"), "sequence_ratio"),
+        (lambda: GTPO(entropy_floor=float("inf")), "entropy_floor"),
         (lambda: DrGRPO(max_length=0), "max_length"),
         (lambda: ForkingDAPO(fraction=0), "fraction"),
         (lambda: ForkingDAPO(denominator_over="other"), "denominator_over"),

@@ -216,6 +216,18 @@ CASES = {
         loop_loss,
         {"ratio": "geometric", "aggregate": "sequence_mean", "low": 3e-4, "high": 4e-4},
     ),
+    "grpo_s_geometric": (
+        GRPOS(sequence_ratio="geometric"),
+        grpo_s_credit,
+        loop_loss,
+        {"ratio": "geometric", "aggregate": "sequence_mean", **CLIP},
+    ),
+    "gspo_arithmetic": (
+        GSPO(sequence_ratio="arithmetic"),
+        plain_credit,
+        loop_loss,
+        {"ratio": "arithmetic", "aggregate": "sequence_mean", "low": 3e-4, "high": 4e-4},
+    ),
     "forking_dapo": (ForkingDAPO(), plain_credit, forking_loss, {**TOKEN, "dual": 10.0}),
 }
 
