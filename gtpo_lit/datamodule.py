@@ -8,6 +8,7 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from gtpo_lit.rollout.collector import Collector, EntropySource
+from gtpo_lit.rollout.correction import MismatchCorrection
 from gtpo_lit.rollout.feed import RolloutFeed
 from gtpo_lit.rollout.host import check_counts, refuse_changes
 from gtpo_lit.rollout.problem_stream import LongPrompts, ProblemStream, refuse_overlap
@@ -51,6 +52,8 @@ class RolloutDataModule(RolloutFeed):
         max_tokens_per_micro_batch: stop if a micro-batch would hold more tokens than this,
             padding included; no limit if not given.
         entropy_source: entropies and old log-probs recomputed by the policy, or the sampler's.
+        correction: weights of the token losses that make up for a sampler whose log-probs are not
+            the policy's; off if not given.
         allow_biased_sampling: train on completions drawn with top-p, top-k or min-p although the
             importance ratio then compares different distributions.
         seed: names every random stream; the command line links it to `seed_everything`.
@@ -75,6 +78,7 @@ class RolloutDataModule(RolloutFeed):
         long_prompts: LongPrompts = "drop",
         max_tokens_per_micro_batch: int | None = None,
         entropy_source: EntropySource = "recompute",
+        correction: MismatchCorrection | None = None,
         allow_biased_sampling: bool = False,
         seed: int = 0,
     ) -> None:
@@ -93,6 +97,7 @@ class RolloutDataModule(RolloutFeed):
         self.problems = problems
         self.validation = validation or {}
         self.sampler = sampler or TransformersSampler()
+        _check_correction(correction, self.sampler, entropy_source)
         self.prompt = prompt or PromptTemplate()
         self.group_size = group_size
         self.problems_per_step = problems_per_step
@@ -113,6 +118,7 @@ class RolloutDataModule(RolloutFeed):
             seed=seed,
             rows_per_forward=1,
             entropy_source=entropy_source,
+            correction=correction,
         )
 
     def setup(self, stage: str) -> None:
@@ -181,3 +187,25 @@ class RolloutDataModule(RolloutFeed):
             "problems": self.problems.name,
             **{f"sampling.{name}": value for name, value in sampling.items()},
         }
+
+
+def _check_correction(
+    correction: MismatchCorrection | None, sampler: Sampler, entropy_source: EntropySource
+) -> None:
+    """Refuse a correction that could not know, or could not be other than, 1.
+
+    Raises:
+        ValueError: naming the options.
+    """
+    if correction is None:
+        return
+    if not sampler.reports_logprobs:
+        raise ValueError(
+            "data.correction needs a sampler that reports the log-probs of its tokens; "
+            f"data.sampler is {type(sampler).__name__}, which does not"
+        )
+    if entropy_source == "sampler":
+        raise ValueError(
+            "data.correction compares the policy's log-probs with the sampler's, and "
+            "data.entropy_source: 'sampler' takes the sampler's for both; set it to 'recompute'"
+        )

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import torch
 from lightning.pytorch import LightningDataModule, Trainer
+from lightning.pytorch.utilities import rank_zero_warn
 
 from gtpo_lit.rollout.collector import Collector, credited
 from gtpo_lit.rollout.exchange import all_gather
@@ -49,6 +50,7 @@ class RolloutFeed(LightningDataModule):
         self.graded: list[Graded] = []
         self.step_metrics: dict[str, float] = {}
         self._in_flight = False
+        self._warned = False
         self._train: ProblemStream | None = None
         self._validation: dict[str, ProblemStream] = {}
 
@@ -88,15 +90,25 @@ class RolloutFeed(LightningDataModule):
             drawn, self.graded, self.sampling, host.policy, host.reference
         )
         self.rollouts = credited(rollouts, host.algorithm)
-        self.step_metrics = step_metrics(self.rollouts, host.algorithm) | component_means(
-            all_gather(component_sums(self.graded))
-        )
+        self.step_metrics = step_metrics(
+            self.rollouts, host.algorithm, self.collector.correction
+        ) | component_means(all_gather(component_sums(self.graded)))
+        self._warn_of_missing_logprobs(self.step_metrics["train/sampler_gap/missing_fraction"])
         cut = self._cut()
         batches = cut.yield_for(rank, self.rollouts, host.algorithm, self._rescore)
         for number, batch in enumerate(batches, start=1):
             # Lightning stops asking after the last batch, so the flag falls before it is yielded.
             self._in_flight = number < len(cut)
             yield batch
+
+    def _warn_of_missing_logprobs(self, fraction: float) -> None:
+        if fraction > 0 and not self._warned:
+            self._warned = True
+            rank_zero_warn(
+                f"{type(self.sampler).__name__} reported no log-prob for {fraction:.1%} of the "
+                "step's tokens: how far it is from the policy cannot be seen there "
+                "(train/sampler_gap/missing_fraction)"
+            )
 
     def _rescore(self, rollouts: Rollouts) -> Rollouts:
         rows = self.collector.rows_per_forward
