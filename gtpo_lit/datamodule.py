@@ -8,7 +8,7 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from gtpo_lit.rollout.collector import Collector, EntropySource
-from gtpo_lit.rollout.correction import MismatchCorrection
+from gtpo_lit.rollout.correction import MismatchCorrection, check_correction
 from gtpo_lit.rollout.feed import RolloutFeed
 from gtpo_lit.rollout.host import check_counts, refuse_changes
 from gtpo_lit.rollout.problem_stream import LongPrompts, ProblemStream, refuse_overlap
@@ -97,7 +97,7 @@ class RolloutDataModule(RolloutFeed):
         self.problems = problems
         self.validation = validation or {}
         self.sampler = sampler or TransformersSampler()
-        _check_correction(correction, self.sampler, entropy_source)
+        check_correction(correction, self.sampler, entropy_source=entropy_source)
         self.prompt = prompt or PromptTemplate()
         self.group_size = group_size
         self.problems_per_step = problems_per_step
@@ -187,25 +187,3 @@ class RolloutDataModule(RolloutFeed):
             "problems": self.problems.name,
             **{f"sampling.{name}": value for name, value in sampling.items()},
         }
-
-
-def _check_correction(
-    correction: MismatchCorrection | None, sampler: Sampler, entropy_source: EntropySource
-) -> None:
-    """Refuse a correction that could not know, or could not be other than, 1.
-
-    Raises:
-        ValueError: naming the options.
-    """
-    if correction is None:
-        return
-    if not sampler.reports_logprobs:
-        raise ValueError(
-            "data.correction needs a sampler that reports the log-probs of its tokens; "
-            f"data.sampler is {type(sampler).__name__}, which does not"
-        )
-    if entropy_source == "sampler":
-        raise ValueError(
-            "data.correction compares the policy's log-probs with the sampler's, and "
-            "data.entropy_source: 'sampler' takes the sampler's for both; set it to 'recompute'"
-        )

@@ -144,6 +144,12 @@ class Collector:
         # Whether log-probs came is known for all ranks together, so that all of them stop or none.
         if self.correction is None:
             return rollouts
+        if rollouts.logp_sampler is None:
+            raise ValueError(
+                "data.correction needs the log-probs of the sampled tokens, and "
+                f"{type(self.sampler).__name__} reported none; leave data.correction out, or let "
+                "the sampler report them"
+            )
         return rollouts.replace(correction=self.correction.weights(rollouts))
 
     def _score(

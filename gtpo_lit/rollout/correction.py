@@ -20,6 +20,7 @@ from gtpo_lit.functional.mismatch import (
     log_ratio,
     sampler_kl,
 )
+from gtpo_lit.sampling.sampler import Sampler
 from gtpo_lit.types import Rollouts
 
 
@@ -46,37 +47,12 @@ class MismatchCorrection:
     low: float = 0.0
     high: float = 2.0
 
-    def __post_init__(self) -> None:
-        """Refuse bounds that make no sense.
-
-        Raises:
-            ValueError: naming option and value.
-        """
-        for name, value, allowed in (
-            ("level", self.level, get_args(WeightLevel)),
-            ("bound", self.bound, get_args(WeightBound)),
-        ):
-            if value not in allowed:
-                raise ValueError(f"data.correction.{name} must be one of {allowed}, got {value!r}")
-        if not 0 <= self.low <= 1:
-            raise ValueError(f"data.correction.low must be in [0, 1], got {self.low}")
-        if not 1 <= self.high < math.inf:
-            raise ValueError(f"data.correction.high must be at least 1, got {self.high}")
-
     def weights(self, rollouts: Rollouts) -> Tensor:
-        """[B, T] weights of the token losses; 1 where masked.
-
-        Raises:
-            ValueError: if the sampler reported no log-probs.
-        """
+        """[B, T] weights of the token losses, from log-probs that are there; 1 where masked."""
         return torch.where(rollouts.mask, self._bounded(self._raw(rollouts)), 1.0)
 
     def metrics(self, rollouts: Rollouts) -> dict[str, float]:
-        """`train/correction/...` of a whole step, over credit tokens or living sequences.
-
-        Raises:
-            ValueError: if the sampler reported no log-probs.
-        """
+        """`train/correction/...` of a whole step, over credit tokens or living sequences."""
         raw = self._raw(rollouts)
         units = rollouts.mask if self.level == "token" else rollouts.mask.any(dim=1, keepdim=True)
         raw = raw[units]
@@ -91,16 +67,46 @@ class MismatchCorrection:
         }
 
     def _raw(self, rollouts: Rollouts) -> Tensor:
-        if rollouts.logp_sampler is None:
-            raise ValueError(
-                "data.correction needs a sampler that reports the log-probs of its tokens; this "
-                "step's completions came without"
-            )
+        assert rollouts.logp_sampler is not None, "the collector stops before"
         ratios = log_ratio(rollouts.logp_old, rollouts.logp_sampler, rollouts.mask)
         return importance_weights(ratios, self.level)
 
     def _bounded(self, weights: Tensor) -> Tensor:
         return bound_weights(weights, self.bound, low=self.low, high=self.high)
+
+
+def check_correction(
+    correction: MismatchCorrection | None, sampler: Sampler, *, entropy_source: str
+) -> None:
+    """Refuse bounds that make no sense, and a correction that could not tell a difference.
+
+    Raises:
+        ValueError: naming option and value.
+    """
+    if correction is None:
+        return
+    for name, value, allowed in (
+        ("level", correction.level, get_args(WeightLevel)),
+        ("bound", correction.bound, get_args(WeightBound)),
+    ):
+        if value not in allowed:
+            raise ValueError(f"data.correction.{name} must be one of {allowed}, got {value!r}")
+    if not 0 <= correction.low <= 1:
+        raise ValueError(f"data.correction.low must be in [0, 1], got {correction.low}")
+    if not 1 <= correction.high < math.inf:
+        raise ValueError(
+            f"data.correction.high must be at least 1 and finite, got {correction.high}"
+        )
+    if not sampler.reports_logprobs:
+        raise ValueError(
+            "data.correction needs a sampler that reports the log-probs of its tokens; "
+            f"data.sampler is {type(sampler).__name__}, which does not"
+        )
+    if entropy_source == "sampler":
+        raise ValueError(
+            "data.correction compares the policy's log-probs with the sampler's, and "
+            "data.entropy_source: 'sampler' takes the sampler's for both; set it to 'recompute'"
+        )
 
 
 def gap_metrics(rollouts: Rollouts) -> dict[str, float]:
