@@ -185,3 +185,24 @@ def test_a_loss_that_leaves_the_correction_out_is_refused(runs, shifted):
     _fit(runs, "Shifted", algorithm)
     with pytest.raises(ValueError, match=r"data.correction is on, but Deaf.loss leaves"):
         _fit(runs, "Shifted", algorithm, "--data.correction.level=token")
+
+
+@pytest.mark.slow
+def test_two_ranks_weigh_as_one(runs, shifted, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    common = (
+        "--data.sampler=shifted.Shifted",
+        "--data.sampler.even=0.1",
+        "--data.sampler.odd=-0.9",
+        "--data.correction.level=token",
+        "--trainer.callbacks=null",
+    )
+    ddp = ("--data.micro_batches=2", "--config=configs/strategy/ddp.yaml")
+    for name, extra in (("one", ()), ("two", ddp)):
+        done = runs.apart(f"--run.name={name}", *common, *extra)
+        assert done.returncode == 0, done.stderr[-2000:]
+    ours, theirs = runs.rows(name="one")[-1], runs.rows(name="two")[-1]
+    assert 0.1 < float(ours["train/correction/cut_fraction"]) < 0.6
+    for name, value in ours.items():
+        if name.startswith(("train/sampler_gap/", "train/correction/", "train/loss")):
+            assert float(theirs[name]) == pytest.approx(float(value), rel=1e-4, abs=1e-5), name
