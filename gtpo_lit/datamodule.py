@@ -8,6 +8,7 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from gtpo_lit.rollout.collector import Collector, EntropySource
+from gtpo_lit.rollout.correction import MismatchCorrection, check_correction
 from gtpo_lit.rollout.dynamic_sampling import DynamicSampling
 from gtpo_lit.rollout.feed import RolloutFeed
 from gtpo_lit.rollout.host import check_counts, refuse_changes
@@ -57,6 +58,8 @@ class RolloutDataModule(RolloutFeed):
         length_penalties: added to the reward after any shaping, on both sides.
         overlong_filter: no gradient for responses that the token limit cut.
         entropy_source: entropies and old log-probs recomputed by the policy, or the sampler's.
+        correction: weights of the token losses that make up for a sampler whose log-probs are not
+            the policy's; off if not given.
         allow_biased_sampling: train on completions drawn with top-p, top-k or min-p although the
             importance ratio then compares different distributions.
         seed: names every random stream; the command line links it to `seed_everything`.
@@ -84,6 +87,7 @@ class RolloutDataModule(RolloutFeed):
         length_penalties: list[LengthPenalty] | None = None,
         overlong_filter: bool = False,
         entropy_source: EntropySource = "recompute",
+        correction: MismatchCorrection | None = None,
         allow_biased_sampling: bool = False,
         seed: int = 0,
     ) -> None:
@@ -102,6 +106,7 @@ class RolloutDataModule(RolloutFeed):
         self.problems = problems
         self.validation = validation or {}
         self.sampler = sampler or TransformersSampler()
+        check_correction(correction, self.sampler, entropy_source=entropy_source)
         self.prompt = prompt or PromptTemplate()
         self.group_size = group_size
         self.problems_per_step = problems_per_step
@@ -127,6 +132,7 @@ class RolloutDataModule(RolloutFeed):
             seed=seed,
             rows_per_forward=1,
             entropy_source=entropy_source,
+            correction=correction,
         )
 
     def setup(self, stage: str) -> None:

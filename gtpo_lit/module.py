@@ -12,7 +12,12 @@ from lightning.pytorch.cli import OptimizerCallable
 from torch import Tensor
 
 from gtpo_lit.algorithms.algorithm import Algorithm
-from gtpo_lit.functional.surrogate import KLKind, aggregate_tokens, kl_estimate
+from gtpo_lit.functional.surrogate import (
+    CORRECTION_METRIC,
+    KLKind,
+    aggregate_tokens,
+    kl_estimate,
+)
 from gtpo_lit.meters import Meters
 from gtpo_lit.policy import CausalPolicy
 from gtpo_lit.policy_spec import PolicySpec
@@ -88,6 +93,11 @@ class PolicyModule(LightningModule):
         )
         self._denominator = batch.denominator
         output = self.algorithm.loss(logp, entropy, batch)
+        if batch.correction is not None and CORRECTION_METRIC not in output.metrics:
+            raise ValueError(
+                f"data.correction is on, but {type(self.algorithm).__name__}.loss leaves "
+                "batch.correction out: pass it to policy_loss, and its metrics on"
+            )
         loss = output.loss + self._kl_term(logp, batch)
         self.meters.update(output.metrics, weight=batch.loss_mask.sum(), loss=loss.detach())
         # Lightning divides by the accumulation, and the strategy averages over ranks.

@@ -124,7 +124,9 @@ class Rollouts:
     logp_ref: Tensor | None = None
     """[B, T] float32: log-probs under the reference policy."""
     logp_sampler: Tensor | None = None
-    """[B, T] float32: log-probs that the sampling engine reported."""
+    """[B, T] float32: log-probs that the sampling engine reported; NaN where it told none."""
+    correction: Tensor | None = None
+    """[B, T] float32: weights of the token losses that make up for the engine's log-probs."""
     advantages: Tensor | None = None
     """[B] or [B, T] float32: credit, computed on whole groups before any split."""
     denominator: Tensor | None = None

@@ -87,6 +87,9 @@ class Algorithm(ABC):
     def loss(self, logp: Tensor, entropy: Tensor, batch: Rollouts) -> LossOutput:
         """The clipped surrogate of one micro-batch.
 
+        An own loss must multiply its token losses by `batch.correction` where there is one, as
+        `policy_loss` does, and pass on the metric that says so; the module stops if it does not.
+
         Args:
             logp: [B, T] log-probs under the current policy, with gradient.
             entropy: [B, T] its full-vocabulary entropies, with gradient.
@@ -105,6 +108,7 @@ class Algorithm(ABC):
             aggregate=self.aggregate,
             max_length=self.max_length,
             denominator=batch.denominator,
+            correction=batch.correction,
         )
         if self.entropy_bonus > 0:
             loss = loss - self.entropy_bonus * aggregate_tokens(

@@ -17,6 +17,9 @@ KLKind = Literal["k1", "k2", "k3"]
 # exp overflows float32 beyond 88; a ratio this far out is clipped or dual-clipped anyway.
 LARGEST_LOG_RATIO = 60.0
 
+# By this a loss says that it took the correction in.
+CORRECTION_METRIC = "correction/loss_weight"
+
 
 def count_units(mask: Tensor, aggregate: Aggregate) -> Tensor:
     """[] What an aggregation divides by: tokens for `token_mean`, else rows with any token."""
@@ -94,6 +97,7 @@ def policy_loss(
     aggregate: Aggregate = "token_mean",
     max_length: int | None = None,
     denominator: Tensor | float | None = None,
+    correction: Tensor | None = None,
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """-min(w A, clip(w, 1 - low, 1 + high) A), aggregated (PPO; DAPO Eq. 8; GTPO Eq. 7).
 
@@ -110,10 +114,13 @@ def policy_loss(
             the sequence's value.
         max_length: the constant of "constant_length".
         denominator: replaces the count of tokens or sequences.
+        correction: [B, T] weights of the token losses, taken as constants; denominators stay. All
+            are 1 if not given.
 
     Returns:
         [] loss, exactly 0 with zero gradient where everything is masked, and metrics: the ratio's
-        mean, extremes and clipped shares, and k3 of KL(old, current), over loss tokens.
+        mean, extremes and clipped shares, k3 of KL(old, current), and the mean correction if one
+        is given, over loss tokens.
 
     Raises:
         ValueError: for token advantages with a sequence ratio, or an unknown option.
@@ -134,6 +141,11 @@ def policy_loss(
         is_bound = (credit < 0) & (loss > bound)
         loss = torch.where(is_bound, bound, loss)
         metrics["ratio/dual_clipped_fraction"] = masked_mean(is_bound.double(), mask)
+    if correction is not None:
+        # As with advantages, what lies under the mask must not reach the gradient.
+        share = torch.where(mask, correction.detach().to(loss.dtype), 1.0)
+        loss = loss * share
+        metrics[CORRECTION_METRIC] = masked_mean(share.double(), mask)
     total = aggregate_tokens(loss, mask, aggregate, max_length=max_length, denominator=denominator)
     metrics |= _ratio_metrics(logp.detach(), logp_old, weight.detach(), is_clipped, mask)
     return total, metrics

@@ -90,7 +90,11 @@ def _engine_values(completions: Sequence[Completion], field: str, depth: int) ->
 
 
 def concatenate(parts: Sequence[Rollouts]) -> Rollouts:
-    """The rows of all parts, padded to one shape: prompts on the left, responses on the right."""
+    """The rows of all parts, padded to one shape: prompts on the left, responses on the right.
+
+    What one part lacks, such as log-probs of its sampler, the whole lacks. Parts without a row
+    have no say.
+    """
     parts = [part for part in parts if len(part.mask)] or parts[:1]
     widths = [part.input_ids.shape[1] - part.mask.shape[1] for part in parts]
     depths = [part.mask.shape[1] for part in parts]
@@ -98,11 +102,13 @@ def concatenate(parts: Sequence[Rollouts]) -> Rollouts:
         _pad(part, left=max(widths) - width, right=max(depths) - depth)
         for part, width, depth in zip(parts, widths, depths, strict=True)
     ]
-    fields = {
-        item.name: torch.cat([getattr(part, item.name) for part in padded])
-        for item in dataclasses.fields(Rollouts)
-        if isinstance(value := getattr(padded[0], item.name), Tensor) and value.ndim > 0
-    }
+    fields: dict[str, Tensor | None] = {}
+    for item in dataclasses.fields(Rollouts):
+        values = [getattr(part, item.name) for part in padded]
+        if any(value is None for value in values):
+            fields[item.name] = None
+        elif isinstance(values[0], Tensor) and values[0].ndim > 0:
+            fields[item.name] = torch.cat(values)
     return padded[0].replace(**fields)
 
 

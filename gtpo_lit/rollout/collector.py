@@ -10,6 +10,7 @@ from typing import Literal
 
 from gtpo_lit.policy import CausalPolicy
 from gtpo_lit.rollout.collate import collate, engine_entropy
+from gtpo_lit.rollout.correction import MismatchCorrection
 from gtpo_lit.rollout.exchange import gather_rollouts
 from gtpo_lit.rollout.lazy_loader import LazyLoader
 from gtpo_lit.rollout.scoring import score
@@ -40,6 +41,7 @@ class Collector:
     seed: int
     rows_per_forward: int
     entropy_source: EntropySource = "recompute"
+    correction: MismatchCorrection | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 
     def grade(
@@ -119,7 +121,11 @@ class Collector:
         policy: CausalPolicy,
         reference: CausalPolicy | None,
     ) -> Rollouts:
-        """Scored rollouts of all ranks from this rank's graded completions, on the CPU."""
+        """Scored rollouts of all ranks from this rank's graded completions, on the CPU.
+
+        Raises:
+            ValueError: if an option needs what the sampler did not report, naming the option.
+        """
         rollouts = collate(
             graded,
             [item.prompt_ids for item in drawn],
@@ -131,7 +137,19 @@ class Collector:
             if reference is not None:
                 logp_ref, _ = score(reference, rollouts, rows_per_forward=self.rows_per_forward)
                 rollouts = rollouts.replace(logp_ref=logp_ref)
-        return gather_rollouts(rollouts)
+        return self._corrected(gather_rollouts(rollouts))
+
+    def _corrected(self, rollouts: Rollouts) -> Rollouts:
+        # Whether log-probs came is known for all ranks together, so that all of them stop or none.
+        if self.correction is None:
+            return rollouts
+        if rollouts.logp_sampler is None:
+            raise ValueError(
+                "data.correction needs the log-probs of the sampled tokens, and "
+                f"{type(self.sampler).__name__} reported none; leave data.correction out, or let "
+                "the sampler report them"
+            )
+        return rollouts.replace(correction=self.correction.weights(rollouts))
 
     def _score(
         self, rollouts: Rollouts, graded: Sequence[Graded], policy: CausalPolicy

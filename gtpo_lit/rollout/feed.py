@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 
 import torch
 from lightning.pytorch import LightningDataModule, Trainer
+from lightning.pytorch.utilities import rank_zero_warn
 
 from gtpo_lit.rollout.collector import Collector, Drawn
 from gtpo_lit.rollout.credit import credited, penalised, without_truncated
@@ -58,6 +59,7 @@ class RolloutFeed(LightningDataModule):
         self.step_metrics: dict[str, float] = {}
         self._in_flight = False
         self._position = 0
+        self._warned = False
         self._train: ProblemStream | None = None
         self._validation: dict[str, ProblemStream] = {}
 
@@ -95,10 +97,11 @@ class RolloutFeed(LightningDataModule):
         rollouts = penalised(rollouts, self.length_penalties, max_tokens=self.sampling.max_tokens)
         self.rollouts = credited(rollouts, host.algorithm)
         self.step_metrics = {
-            **step_metrics(self.rollouts, host.algorithm),
+            **step_metrics(self.rollouts, host.algorithm, self.collector.correction),
             **component_means(all_gather(component_sums(self.graded))),
             **drawn_metrics,
         }
+        self._warn_of_missing_logprobs(self.step_metrics["train/sampler_gap/missing_fraction"])
         batches = cut.yield_for(
             self._trainer.global_rank, self.rollouts, host.algorithm, self._rescore
         )
@@ -137,6 +140,15 @@ class RolloutFeed(LightningDataModule):
 
     def _share(self, items: Sequence[Item]) -> list[Item]:
         return share_of(items, rank=self._trainer.global_rank, ranks=self._trainer.world_size)
+
+    def _warn_of_missing_logprobs(self, fraction: float) -> None:
+        if fraction > 0 and not self._warned:
+            self._warned = True
+            rank_zero_warn(
+                f"{type(self.sampler).__name__} reported no log-prob for {fraction:.1%} of the "
+                "step's tokens: how far it is from the policy cannot be seen there "
+                "(train/sampler_gap/missing_fraction)"
+            )
 
     def _rescore(self, rollouts: Rollouts) -> Rollouts:
         rows = self.collector.rows_per_forward

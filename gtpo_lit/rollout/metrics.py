@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gtpo_lit.algorithms.algorithm import Algorithm
+from gtpo_lit.rollout.correction import MismatchCorrection, gap_metrics
 from gtpo_lit.types import Graded, Rollouts
 
 
-def step_metrics(rollouts: Rollouts, algorithm: Algorithm) -> dict[str, float]:
-    """`train/...` metrics of a step that every algorithm has, and the algorithm's diagnostics."""
+def step_metrics(
+    rollouts: Rollouts, algorithm: Algorithm, correction: MismatchCorrection | None = None
+) -> dict[str, float]:
+    """`train/...` metrics of a step: what every algorithm has, the sampler's gap, diagnostics."""
     reward = rollouts.reward.double()
     metrics = {
         "train/reward/mean": float(reward.mean()),
@@ -20,10 +23,9 @@ def step_metrics(rollouts: Rollouts, algorithm: Algorithm) -> dict[str, float]:
         penalty = rollouts.penalty.double()
         metrics["train/length/penalty"] = float(penalty.mean())
         metrics["train/length/penalised_fraction"] = float((penalty < 0).double().mean())
-    if rollouts.logp_sampler is not None:
-        # Where the engine holds the same weights this is rounding; more means a stale engine.
-        gap = (rollouts.logp_old - rollouts.logp_sampler).abs()[rollouts.mask]
-        metrics["train/sampler_gap/max"] = float(gap.max()) if gap.numel() else 0.0
+    metrics |= gap_metrics(rollouts)
+    if correction is not None:
+        metrics |= correction.metrics(rollouts)
     for name, value in algorithm.diagnostics(rollouts).items():
         metrics[f"train/{name}"] = value
     return metrics

@@ -13,7 +13,12 @@ class Sampler(ABC):
     """Draws completions from the current policy.
 
     The caller pushes weights before it draws, with a version that grows by one at every change.
+
+    Attributes:
+        reports_logprobs: whether its completions carry the log-probs of their tokens.
     """
+
+    reports_logprobs: bool = True
 
     @abstractmethod
     def push_weights(self, policy: CausalPolicy, version: int) -> None:

@@ -15,7 +15,20 @@ from gtpo_lit.functional.surrogate import (
 )
 
 
-def loop_loss(logp, logp_old, advantages, mask, *, low, high, dual, ratio, aggregate, max_length):
+def loop_loss(
+    logp,
+    logp_old,
+    advantages,
+    mask,
+    *,
+    low,
+    high,
+    dual,
+    ratio,
+    aggregate,
+    max_length,
+    correction=None,
+):
     """One token at a time, with autograd through Python arithmetic on 0-dim tensors."""
     rows, columns = logp.shape
     sums, counts = [], []
@@ -37,7 +50,7 @@ def loop_loss(logp, logp_old, advantages, mask, *, low, high, dual, ratio, aggre
             value = -torch.minimum(weight * credit, bounded * credit)
             if dual is not None and credit < 0:
                 value = torch.minimum(value, -dual * credit)
-            losses.append(value)
+            losses.append(value if correction is None else value * correction[i, t])
         sums.append(sum(losses))
         counts.append(len(losses))
     if not sums:
@@ -69,9 +82,12 @@ def batches(draw):
     batch=batches(),
     aggregate=st.sampled_from(["token_mean", "sequence_mean", "constant_length"]),
     dual=st.sampled_from([None, 3.0]),
+    corrected=st.booleans(),
 )
-def test_loss_and_gradient_equal_the_plain_loop(batch, aggregate, dual):
+def test_loss_and_gradient_equal_the_plain_loop(batch, aggregate, dual, corrected):
     logp, old, advantages, mask, ratio = batch
+    correction = (4 * torch.rand(mask.shape, generator=torch.Generator().manual_seed(7))).double()
+    correction = correction.floor() / 2 if corrected else None
     ours, theirs = logp.clone().requires_grad_(), logp.clone().requires_grad_()
     loss, _ = policy_loss(
         ours,
@@ -82,6 +98,7 @@ def test_loss_and_gradient_equal_the_plain_loop(batch, aggregate, dual):
         ratio=ratio,
         aggregate=aggregate,
         max_length=7,
+        correction=correction,
     )
     wanted = loop_loss(
         theirs,
@@ -94,6 +111,7 @@ def test_loss_and_gradient_equal_the_plain_loop(batch, aggregate, dual):
         ratio=ratio,
         aggregate=aggregate,
         max_length=7,
+        correction=correction,
     )
     torch.testing.assert_close(loss, wanted, rtol=1e-10, atol=1e-12)
     loss.backward()
@@ -240,3 +258,26 @@ def test_wrong_options_are_named():
         policy_loss(*tensors, aggregate="constant_length")
     with pytest.raises(ValueError, match="kind must be .*'k9'"):
         kl_estimate(tensors[0], tensors[0], "k9")
+
+
+def test_a_correction_of_zero_keeps_its_token_in_the_denominator():
+    logp = torch.zeros(1, 4, requires_grad=True)
+    garbage = torch.tensor([[2.0, 0.0, 0.5, math.inf]])
+    mask = torch.tensor([[True, True, True, False]])
+    loss, metrics = policy_loss(
+        logp, torch.zeros(1, 4), torch.tensor([3.0]), mask, correction=garbage
+    )
+    loss.backward()
+    assert loss.item() == pytest.approx(-3 * (2 + 0 + 0.5) / 3)
+    assert logp.grad.tolist() == [[-2.0, 0.0, -0.5, 0.0]]
+    assert metrics["correction/loss_weight"].item() == pytest.approx(2.5 / 3)
+
+
+def test_a_correction_carries_no_gradient():
+    correction = torch.full((1, 2), 1.5, requires_grad=True)
+    logp = torch.zeros(1, 2, requires_grad=True)
+    mask = torch.ones(1, 2, dtype=torch.bool)
+    loss, _ = policy_loss(logp, torch.zeros(1, 2), torch.tensor([1.0]), mask, correction=correction)
+    loss.backward()
+    assert correction.grad is None
+    assert logp.grad.tolist() == [[-0.75, -0.75]]
