@@ -7,7 +7,8 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from gtpo_lit.rollout.collector import Collector, EntropySource
+from gtpo_lit.rollout.collector import Collector
+from gtpo_lit.rollout.entropy_source import EntropySource, prepare_entropies
 from gtpo_lit.rollout.feed import RolloutFeed
 from gtpo_lit.rollout.host import check_counts, refuse_changes
 from gtpo_lit.rollout.problem_stream import LongPrompts, ProblemStream, refuse_overlap
@@ -50,7 +51,8 @@ class RolloutDataModule(RolloutFeed):
         long_prompts: drop the problems whose prompt is longer (and say how many), or stop.
         max_tokens_per_micro_batch: stop if a micro-batch would hold more tokens than this,
             padding included; no limit if not given.
-        entropy_source: entropies and old log-probs recomputed by the policy, or the sampler's.
+        entropy_source: entropies of the sampling policy: recomputed with the old log-probs, the
+            sampler's, or none (then there is no entropy curve). Log-probs are always recomputed.
         allow_biased_sampling: train on completions drawn with top-p, top-k or min-p although the
             importance ratio then compares different distributions.
         seed: names every random stream; the command line links it to `seed_everything`.
@@ -132,6 +134,7 @@ class RolloutDataModule(RolloutFeed):
         }
         if stage != "fit":
             return
+        prepare_entropies(self.collector.entropy_source, self.sampler, self._host.algorithm)
         cut = self._cut()
         self.collector.rows_per_forward = cut.rows
         refuse_overlap(self.problems, self.validation)

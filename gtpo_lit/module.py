@@ -84,6 +84,7 @@ class PolicyModule(LightningModule):
             batch.attention_mask,
             batch.mask.shape[1],
             temperature=batch.temperature,
+            with_entropy=self.algorithm.needs_current_entropy,
         )
         output = self.algorithm.loss(logp, entropy, batch)
         loss = output.loss + self._kl_term(logp, batch)

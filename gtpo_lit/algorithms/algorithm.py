@@ -28,6 +28,8 @@ class Algorithm(ABC):
         aggregate: how token losses become one number.
         selects_by_current_entropy: `select` reads entropies of the current policy, which the
             caller then refreshes before each mini-batch.
+        uses_entropy: credit or its diagnostics read the entropies of the sampling policy; false
+            where a run may leave them out (``data.entropy_source: none``).
 
     Args:
         clip_low: the ratio's lower bound is 1 - clip_low.
@@ -40,6 +42,7 @@ class Algorithm(ABC):
     ratio: ClassVar[Ratio] = "token"
     aggregate: ClassVar[Aggregate] = "token_mean"
     selects_by_current_entropy: ClassVar[bool] = False
+    uses_entropy: ClassVar[bool] = True
     max_length: int | None = None
 
     def __init__(
@@ -62,6 +65,15 @@ class Algorithm(ABC):
         self.dual_clip = dual_clip
         self.entropy_bonus = entropy_bonus
 
+    @property
+    def needs_current_entropy(self) -> bool:
+        """Whether `loss` reads the current policy's entropies, which then have to be computed.
+
+        True with an entropy bonus. An overridden `loss` is taken to read them, unless its class
+        overrides this property too.
+        """
+        return self.entropy_bonus > 0 or type(self).loss is not Algorithm.loss
+
     @abstractmethod
     def advantages(self, rollouts: Rollouts) -> Tensor:
         """Credit for whole groups: [B], or [B, T] with zeros where `rollouts.mask` is false."""
@@ -78,12 +90,13 @@ class Algorithm(ABC):
         """[] What the mini-batch's loss is divided by, once `select` has set its loss mask."""
         return count_units(rollouts.loss_mask, self.aggregate)
 
-    def loss(self, logp: Tensor, entropy: Tensor, batch: Rollouts) -> LossOutput:
+    def loss(self, logp: Tensor, entropy: Tensor | None, batch: Rollouts) -> LossOutput:
         """The clipped surrogate of one micro-batch.
 
         Args:
             logp: [B, T] log-probs under the current policy, with gradient.
-            entropy: [B, T] its full-vocabulary entropies, with gradient.
+            entropy: [B, T] its full-vocabulary entropies, with gradient; None is enough where
+                `needs_current_entropy` is false.
             batch: the micro-batch, with advantages and denominator.
         """
         assert batch.advantages is not None
@@ -101,6 +114,7 @@ class Algorithm(ABC):
             denominator=batch.denominator,
         )
         if self.entropy_bonus > 0:
+            assert entropy is not None
             loss = loss - self.entropy_bonus * aggregate_tokens(
                 entropy,
                 batch.loss_mask,

@@ -26,6 +26,7 @@ class GSPO(Algorithm):
 
     ratio: ClassVar[Ratio] = "sequence_geometric"
     aggregate: ClassVar[Aggregate] = "sequence_mean"
+    uses_entropy: ClassVar[bool] = False
 
     def __init__(
         self,
