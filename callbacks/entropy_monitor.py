@@ -14,7 +14,8 @@ class EntropyMonitor(Callback):
 
     Each is the mean over response tokens of the full-vocabulary entropy in nats, at the sampling
     temperature, of the policy that sampled: over all sequences, over those in O+, and over the
-    rest. A side without any token is left out of that step.
+    rest. A side without any token is left out of that step, and so are all three where the run
+    computes no entropies (``data.entropy_source: none``).
     """
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -23,13 +24,15 @@ class EntropyMonitor(Callback):
 
 
 def entropy_means(rollouts: Rollouts) -> dict[str, float]:
-    """Token means of the entropy by metric name; a mean over no token is left out."""
+    """Token means of the entropy by metric name; a mean that cannot be told is left out."""
     correct = rollouts.correct[:, None]
     sides = {
         "train/entropy/mean": rollouts.mask,
         "train/entropy/correct": rollouts.mask & correct,
         "train/entropy/wrong": rollouts.mask & ~correct,
     }
+    if rollouts.entropy[rollouts.mask].isnan().all():
+        return {}
     return {name: _mean(rollouts.entropy[mask]) for name, mask in sides.items() if mask.any()}
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
-from gtpo_lit.rollout.collector import Collector, EntropySource
+from gtpo_lit.rollout.collector import Collector
 from gtpo_lit.rollout.correction import MismatchCorrection, check_correction
 from gtpo_lit.rollout.dynamic_sampling import DynamicSampling
+from gtpo_lit.rollout.entropy_source import EntropySource, prepare_entropies
 from gtpo_lit.rollout.feed import RolloutFeed
 from gtpo_lit.rollout.host import check_counts, refuse_changes
 from gtpo_lit.rollout.length_penalty import LengthPenalty
@@ -57,7 +58,8 @@ class RolloutDataModule(RolloutFeed):
             not given.
         length_penalties: added to the reward after any shaping, on both sides.
         overlong_filter: no gradient for responses that the token limit cut.
-        entropy_source: entropies and old log-probs recomputed by the policy, or the sampler's.
+        entropy_source: entropies of the sampling policy: recomputed with the old log-probs, the
+            sampler's, or none (then there is no entropy curve). Log-probs are always recomputed.
         correction: weights of the token losses that make up for a sampler whose log-probs are not
             the policy's; off if not given.
         allow_biased_sampling: train on completions drawn with top-p, top-k or min-p although the
@@ -106,7 +108,7 @@ class RolloutDataModule(RolloutFeed):
         self.problems = problems
         self.validation = validation or {}
         self.sampler = sampler or TransformersSampler()
-        check_correction(correction, self.sampler, entropy_source=entropy_source)
+        check_correction(correction, self.sampler)
         self.prompt = prompt or PromptTemplate()
         self.group_size = group_size
         self.problems_per_step = problems_per_step
@@ -152,6 +154,7 @@ class RolloutDataModule(RolloutFeed):
         }
         if stage != "fit":
             return
+        prepare_entropies(self.collector.entropy_source, self.sampler, self._host.algorithm)
         cut = self._cut()
         self.collector.rows_per_forward = cut.rows
         refuse_overlap(self.problems, self.validation)

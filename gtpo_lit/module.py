@@ -90,6 +90,7 @@ class PolicyModule(LightningModule):
             batch.attention_mask,
             batch.mask.shape[1],
             temperature=batch.temperature,
+            with_entropy=self.algorithm.needs_current_entropy,
         )
         self._denominator = batch.denominator
         output = self.algorithm.loss(logp, entropy, batch)

@@ -14,14 +14,20 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from gtpo_lit.functional.logprob import linear_logprob_entropy, logits_logprob_entropy
+from gtpo_lit.functional.logprob import (
+    linear_logprob,
+    linear_logprob_entropy,
+    logits_logprob,
+    logits_logprob_entropy,
+)
+from gtpo_lit.policy_head import head_is_plain, output_head
 from gtpo_lit.policy_spec import PolicySpec
 
 if TYPE_CHECKING:  # transformers takes seconds to import
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
     from transformers.cache_utils import Cache
 
-__all__ = ["CausalPolicy", "PolicySpec"]
+__all__ = ["CausalPolicy", "PolicySpec", "head_is_plain"]
 
 
 class CausalPolicy(nn.Module):
@@ -69,7 +75,8 @@ class CausalPolicy(nn.Module):
         response_length: int,
         *,
         temperature: float = 1.0,
-    ) -> tuple[Tensor, Tensor]:
+        with_entropy: bool = True,
+    ) -> tuple[Tensor, Tensor | None]:
         """Score the last T = `response_length` tokens of every row.
 
         Args:
@@ -77,10 +84,12 @@ class CausalPolicy(nn.Module):
             attention_mask: [B, L] bool, true on every real token; positions count those.
             response_length: T, below L.
             temperature: of the softmax, above 0.
+            with_entropy: whether to compute entropies; the log-probs are the same to the bit.
 
         Returns:
             Log-probs [B, T] and full-vocabulary entropies [B, T] in nats, in float32, both with
-            gradient and 0 where `attention_mask` is false.
+            gradient and 0 where `attention_mask` is false; None in place of the entropies if they
+            are not asked for.
         """
         assert 0 < response_length < input_ids.shape[1], (response_length, input_ids.shape)
         keep = attention_mask[:, -response_length:].bool()
@@ -90,8 +99,9 @@ class CausalPolicy(nn.Module):
         inputs = self._inputs(input_ids, attention_mask) | {"use_cache": False}
         if self._has_plain_head():
             hidden = self.model.base_model(**inputs).last_hidden_state[:, before][keep]
-            head = _head(self.model)
-            logp, entropy = linear_logprob_entropy(
+            head = output_head(self.model)
+            score_rows = linear_logprob_entropy if with_entropy else linear_logprob
+            values = score_rows(
                 hidden,
                 head.weight,
                 targets,
@@ -101,9 +111,14 @@ class CausalPolicy(nn.Module):
             )
         else:
             logits = self._output(inputs, response_length + 1).logits[:, before][keep]
-            logp, entropy = logits_logprob_entropy(logits, targets, temperature=temperature)
+            score_logits = logits_logprob_entropy if with_entropy else logits_logprob
+            values = score_logits(logits, targets, temperature=temperature)
+        logp, entropy = values if isinstance(values, tuple) else (values, None)
         empty = logp.new_zeros(keep.shape)
-        return empty.masked_scatter(keep, logp), empty.masked_scatter(keep, entropy)
+        return (
+            empty.masked_scatter(keep, logp),
+            None if entropy is None else empty.masked_scatter(keep, entropy),
+        )
 
     def next_token_logits(
         self, input_ids: Tensor, attention_mask: Tensor, cache: Cache | None = None
@@ -126,7 +141,7 @@ class CausalPolicy(nn.Module):
                     inputs[name] = inputs[name][:, -1:]
         if self._has_plain_head():
             output = self.model.base_model(**inputs)
-            head, hidden = _head(self.model), output.last_hidden_state[:, -1].float()
+            head, hidden = output_head(self.model), output.last_hidden_state[:, -1].float()
             bias = None if head.bias is None else head.bias.float()
             with torch.autocast(hidden.device.type, enabled=False):
                 logits = nn.functional.linear(hidden, head.weight.float(), bias)
@@ -184,41 +199,6 @@ class CausalPolicy(nn.Module):
         return self._plain_head
 
 
-@torch.no_grad()
-def head_is_plain(model: PreTrainedModel) -> bool:
-    """Whether the logits are just the head's linear map of the base model's last hidden states.
-
-    Some models scale the hidden states or the logits, or cap the logits softly. What a model
-    does is seen from one call on two tokens in which the head is made to return known numbers.
-    """
-    head, base = _head(model), model.base_model
-    if type(head) is not nn.Linear or base is model:
-        return False
-    seen: dict[str, Any] = {}
-
-    def keep_hidden(_module: nn.Module, _inputs: Any, output: Any) -> None:
-        seen["hidden"] = getattr(output, "last_hidden_state", None)
-
-    def replace_logits(_module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
-        known = torch.linspace(-100, 100, output.shape[-1]).to(output).expand_as(output)
-        seen["input"], seen["known"] = inputs[0], known
-        return known.clone()
-
-    hooks = [base.register_forward_hook(keep_hidden), head.register_forward_hook(replace_logits)]
-    try:
-        # Two tokens, since the embedding of a padding token may be zero.
-        tokens = torch.arange(2, device=head.weight.device)[None]
-        logits = model(input_ids=tokens, use_cache=False).logits
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return (
-        seen.get("hidden") is not None
-        and torch.equal(seen["input"], seen["hidden"])
-        and torch.equal(logits, seen["known"])
-    )
-
-
 @contextmanager
 def eval_mode(module: nn.Module) -> Iterator[None]:
     """Switch to eval mode, and put every submodule back into its own mode afterwards."""
@@ -229,11 +209,6 @@ def eval_mode(module: nn.Module) -> Iterator[None]:
     finally:
         for child, training in modes:
             child.training = training
-
-
-def _head(model: PreTrainedModel) -> nn.Linear:
-    head: nn.Linear = model.get_output_embeddings()
-    return head
 
 
 def _end_token_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:

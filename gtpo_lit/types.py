@@ -73,7 +73,7 @@ class Completion:
     logprobs: tuple[float, ...] | None = None
     """Log-prob of each token at the sampling temperature, in nats."""
     entropies: tuple[float, ...] | None = None
-    """Full-vocabulary entropy at each token at the sampling temperature, in nats."""
+    """Full-vocabulary entropy at each token at the sampling temperature, in nats, if asked for."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,7 +118,8 @@ class Rollouts:
     logp_old: Tensor
     """[B, T] float32: log-probs under the policy that sampled, 0 where masked."""
     entropy: Tensor
-    """[B, T] float32: full-vocabulary entropy of that policy in nats, 0 where masked."""
+    """[B, T] float32: full-vocabulary entropy of that policy in nats, 0 where masked; NaN on every
+    token of a run that leaves entropies out."""
     penalty: Tensor | None = None
     """[B] float32: length penalties, never positive; added to the reward after shaping."""
     logp_ref: Tensor | None = None

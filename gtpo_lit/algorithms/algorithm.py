@@ -29,6 +29,8 @@ class Algorithm(ABC):
         aggregate: how token losses become one number.
         selects_by_current_entropy: `select` reads entropies of the current policy, which the
             caller then refreshes before each mini-batch.
+        uses_entropy: credit or its diagnostics read the entropies of the sampling policy; false
+            where a run may leave them out (``data.entropy_source: none``).
 
     Args:
         clip_low: the ratio's lower bound is 1 - clip_low.
@@ -41,6 +43,7 @@ class Algorithm(ABC):
     ratio: Ratio = "token"
     aggregate: ClassVar[Aggregate] = "token_mean"
     selects_by_current_entropy: ClassVar[bool] = False
+    uses_entropy: ClassVar[bool] = True
     max_length: int | None = None
 
     def __init__(
@@ -63,6 +66,15 @@ class Algorithm(ABC):
         self.dual_clip = dual_clip
         self.entropy_bonus = entropy_bonus
 
+    @property
+    def needs_current_entropy(self) -> bool:
+        """Whether `loss` reads the current policy's entropies, which then have to be computed.
+
+        True with an entropy bonus. An overridden `loss` is taken to read them, unless its class
+        overrides this property too.
+        """
+        return self.entropy_bonus > 0 or type(self).loss is not Algorithm.loss
+
     @abstractmethod
     def advantages(self, rollouts: Rollouts) -> Tensor:
         """Credit for whole groups: [B], or [B, T] with zeros where `rollouts.mask` is false."""
@@ -84,7 +96,7 @@ class Algorithm(ABC):
         """
         return count_units(selected, self.aggregate)
 
-    def loss(self, logp: Tensor, entropy: Tensor, batch: Rollouts) -> LossOutput:
+    def loss(self, logp: Tensor, entropy: Tensor | None, batch: Rollouts) -> LossOutput:
         """The clipped surrogate of one micro-batch.
 
         An own loss must multiply its token losses by `batch.correction` where there is one, as
@@ -92,7 +104,8 @@ class Algorithm(ABC):
 
         Args:
             logp: [B, T] log-probs under the current policy, with gradient.
-            entropy: [B, T] its full-vocabulary entropies, with gradient.
+            entropy: [B, T] its full-vocabulary entropies, with gradient; None is enough where
+                `needs_current_entropy` is false.
             batch: the micro-batch, with advantages and denominator.
         """
         assert batch.advantages is not None
@@ -111,6 +124,7 @@ class Algorithm(ABC):
             correction=batch.correction,
         )
         if self.entropy_bonus > 0:
+            assert entropy is not None
             loss = loss - self.entropy_bonus * aggregate_tokens(
                 entropy,
                 batch.loss_mask,

@@ -26,6 +26,7 @@ class DAPO(Algorithm):
     """
 
     aggregate: ClassVar[Aggregate] = "token_mean"
+    uses_entropy: ClassVar[bool] = False
 
     def __init__(
         self,

@@ -26,6 +26,7 @@ class DrGRPO(Algorithm):
     """
 
     aggregate: ClassVar[Aggregate] = "constant_length"
+    uses_entropy: ClassVar[bool] = False
 
     def __init__(
         self,

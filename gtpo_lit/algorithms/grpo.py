@@ -26,6 +26,7 @@ class GRPO(Algorithm):
     """
 
     aggregate: ClassVar[Aggregate] = "sequence_mean"
+    uses_entropy: ClassVar[bool] = False
 
     def __init__(
         self,

@@ -31,6 +31,7 @@ class GSPO(Algorithm):
     """
 
     aggregate: ClassVar[Aggregate] = "sequence_mean"
+    uses_entropy: ClassVar[bool] = False
 
     def __init__(
         self,

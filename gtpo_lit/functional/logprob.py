@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gtpo_lit.functional.chunked_head import ChunkedHead, Score, as_tuple
+
 
 def logits_logprob_entropy(
     logits: Tensor, targets: Tensor, temperature: float = 1.0
@@ -33,14 +35,31 @@ def logits_logprob_entropy(
         >>> round(logp.item(), 6)
         -0.202573
     """
-    if temperature <= 0:
-        raise ValueError(f"temperature must be positive, got {temperature}")
-    precise = logits if logits.dtype == torch.float64 else logits.float()
-    log_probs = (precise / temperature).log_softmax(dim=-1)
-    chosen = log_probs.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    log_probs = _log_probs(logits, temperature)
     # Zeroing before the product keeps 0 * inf out of the gradient as well as the value.
     finite = log_probs.masked_fill(log_probs == -torch.inf, 0.0)
-    return chosen, -(log_probs.exp() * finite).sum(dim=-1)
+    return _chosen(log_probs, targets), -(log_probs.exp() * finite).sum(dim=-1)
+
+
+def logits_logprob(logits: Tensor, targets: Tensor, temperature: float = 1.0) -> Tensor:
+    """The log-probs of `logits_logprob_entropy`, bit for bit, without the cost of the entropies.
+
+    Args:
+        logits: [..., V], any floating type; computed in float32 or better.
+        targets: [...] int64.
+        temperature: positive.
+
+    Returns:
+        [...] in nats, float32 or better.
+
+    Raises:
+        ValueError: for a temperature that is not positive.
+
+    Example:
+        >>> logits_logprob(torch.zeros(4), torch.tensor(0)).item() == -torch.tensor(4.0).log()
+        tensor(True)
+    """
+    return _chosen(_log_probs(logits, temperature), targets)
 
 
 def linear_logprob_entropy(
@@ -71,6 +90,62 @@ def linear_logprob_entropy(
     Raises:
         ValueError: for a temperature or chunk size that is not positive.
     """
+    logp, entropy = _linear(
+        logits_logprob_entropy, hidden, weight, targets, bias, temperature, chunk_size
+    )
+    return logp, entropy
+
+
+def linear_logprob(
+    hidden: Tensor,
+    weight: Tensor,
+    targets: Tensor,
+    *,
+    bias: Tensor | None = None,
+    temperature: float = 1.0,
+    chunk_size: int | None = None,
+) -> Tensor:
+    """The log-probs of `linear_logprob_entropy`, bit for bit, without the cost of the entropies.
+
+    Args:
+        hidden: [..., H].
+        weight: [V, H].
+        targets: [...] int64.
+        bias: [V], or none.
+        temperature: positive.
+        chunk_size: rows whose logits exist at a time; all if not given.
+
+    Returns:
+        [...] in nats, float32 or better, with gradient to `hidden`, `weight` and `bias`.
+
+    Raises:
+        ValueError: for a temperature or chunk size that is not positive.
+    """
+    return _linear(logits_logprob, hidden, weight, targets, bias, temperature, chunk_size)[0]
+
+
+def _log_probs(logits: Tensor, temperature: float) -> Tensor:
+    if temperature <= 0:
+        raise ValueError(f"temperature must be positive, got {temperature}")
+    precise = logits if logits.dtype == torch.float64 else logits.float()
+    # Dividing by 1 changes no bit and would cost a copy of all logits.
+    return (precise if temperature == 1 else precise / temperature).log_softmax(dim=-1)
+
+
+def _chosen(log_probs: Tensor, targets: Tensor) -> Tensor:
+    return log_probs.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+
+
+def _linear(
+    score: Score,
+    hidden: Tensor,
+    weight: Tensor,
+    targets: Tensor,
+    bias: Tensor | None,
+    temperature: float,
+    chunk_size: int | None,
+) -> tuple[Tensor, ...]:
+    """What `score` makes of the head's logits, as a tuple of [...] tensors."""
     if temperature <= 0:
         raise ValueError(f"temperature must be positive, got {temperature}")
     if chunk_size is not None and chunk_size < 1:
@@ -80,70 +155,10 @@ def linear_logprob_entropy(
     hidden, weight = hidden.to(wide), weight.to(wide)
     bias = None if bias is None else bias.to(wide)
     if chunk_size is None:
-        logits = torch.nn.functional.linear(hidden, weight, bias)
-        return logits_logprob_entropy(logits, targets, temperature=temperature)
+        return as_tuple(
+            score(torch.nn.functional.linear(hidden, weight, bias), targets, temperature)
+        )
     rows = hidden.reshape(-1, hidden.shape[-1])
-    apply: Any = _Chunked.apply
-    logp, entropy = apply(rows, weight, bias, targets.reshape(-1), temperature, chunk_size)
-    return logp.view(targets.shape), entropy.view(targets.shape)
-
-
-class _Chunked(torch.autograd.Function):
-    """Rows in chunks: d logp_y / dx_j = [j = y] - p_j and d H / dx_j = -p_j (log p_j + H)."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        hidden: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        targets: Tensor,
-        temperature: float,
-        chunk_size: int,
-    ) -> tuple[Tensor, Tensor]:
-        parts = [
-            logits_logprob_entropy(
-                torch.nn.functional.linear(rows, weight, bias), chosen, temperature=temperature
-            )
-            for rows, chosen in zip(
-                hidden.split(chunk_size), targets.split(chunk_size), strict=True
-            )
-        ]
-        ctx.save_for_backward(hidden, weight, bias, targets)
-        ctx.temperature, ctx.chunk_size = temperature, chunk_size
-        return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        hidden, weight, bias, targets = ctx.saved_tensors
-        d_hidden, d_weight = torch.zeros_like(hidden), torch.zeros_like(weight)
-        d_bias = None if bias is None else torch.zeros_like(bias)
-        for start in range(0, len(hidden), ctx.chunk_size):
-            part = slice(start, start + ctx.chunk_size)
-            logits = torch.nn.functional.linear(hidden[part], weight, bias)
-            d_logits = _logit_gradient(
-                logits / ctx.temperature,
-                targets[part],
-                *(None if grad is None else grad[part] for grad in gradients),
-            ).div_(ctx.temperature)
-            d_hidden[part] = d_logits @ weight
-            d_weight += d_logits.T @ hidden[part]
-            if d_bias is not None:
-                d_bias += d_logits.sum(dim=0)
-        return d_hidden, d_weight, d_bias, None, None, None
-
-
-def _logit_gradient(
-    scaled: Tensor, targets: Tensor, d_logp: Tensor | None, d_entropy: Tensor | None
-) -> Tensor:
-    log_probs = scaled.log_softmax(dim=-1)
-    probs = log_probs.exp()
-    gradient = torch.zeros_like(probs)
-    if d_logp is not None:
-        gradient -= probs * d_logp[:, None]
-        gradient.scatter_add_(1, targets[:, None], d_logp[:, None].to(gradient.dtype))
-    if d_entropy is not None:
-        finite = log_probs.masked_fill(log_probs == -torch.inf, 0.0)
-        entropy = -(probs * finite).sum(dim=-1, keepdim=True)
-        gradient -= probs * (finite + entropy) * d_entropy[:, None]
-    return gradient
+    apply: Any = ChunkedHead.apply
+    values = apply(score, rows, weight, bias, targets.reshape(-1), temperature, chunk_size)
+    return tuple(value.view(targets.shape) for value in values)

@@ -6,20 +6,18 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Literal
 
 from gtpo_lit.policy import CausalPolicy
-from gtpo_lit.rollout.collate import collate, engine_entropy
+from gtpo_lit.rollout.collate import collate
 from gtpo_lit.rollout.correction import MismatchCorrection
+from gtpo_lit.rollout.entropy_source import EntropySource, given_entropies
 from gtpo_lit.rollout.exchange import gather_rollouts
 from gtpo_lit.rollout.lazy_loader import LazyLoader
-from gtpo_lit.rollout.scoring import score
+from gtpo_lit.rollout.scoring import score, score_logprobs
 from gtpo_lit.sampling.sampler import Sampler
 from gtpo_lit.sampling.streams import stream_seed
 from gtpo_lit.tasks import WeightedReward
 from gtpo_lit.types import Graded, Problem, Rollouts, SampleRequest, SamplingSettings
-
-EntropySource = Literal["recompute", "sampler"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +133,9 @@ class Collector:
         with self._timed("scoring"):
             rollouts = self._score(rollouts, graded, policy)
             if reference is not None:
-                logp_ref, _ = score(reference, rollouts, rows_per_forward=self.rows_per_forward)
+                logp_ref = score_logprobs(
+                    reference, rollouts, rows_per_forward=self.rows_per_forward
+                )
                 rollouts = rollouts.replace(logp_ref=logp_ref)
         return self._corrected(gather_rollouts(rollouts))
 
@@ -154,15 +154,12 @@ class Collector:
     def _score(
         self, rollouts: Rollouts, graded: Sequence[Graded], policy: CausalPolicy
     ) -> Rollouts:
-        if self.entropy_source == "sampler":
-            entropy = engine_entropy(graded, rollouts.mask.shape[1])
-            if entropy is None or rollouts.logp_sampler is None:
-                raise ValueError(
-                    "data.entropy_source: 'sampler' needs a sampler that reports log-probs and "
-                    f"entropies; {type(self.sampler).__name__} does not"
-                )
-            return rollouts.replace(logp_old=rollouts.logp_sampler, entropy=entropy)
-        logp, entropy = score(policy, rollouts, rows_per_forward=self.rows_per_forward)
+        rows = self.rows_per_forward
+        if self.entropy_source == "recompute":
+            logp, entropy = score(policy, rollouts, rows_per_forward=rows)
+        else:
+            logp = score_logprobs(policy, rollouts, rows_per_forward=rows)
+            entropy = given_entropies(self.entropy_source, rollouts, graded, self.sampler)
         return rollouts.replace(logp_old=logp, entropy=entropy)
 
     @contextmanager

@@ -75,9 +75,7 @@ class MismatchCorrection:
         return bound_weights(weights, self.bound, low=self.low, high=self.high)
 
 
-def check_correction(
-    correction: MismatchCorrection | None, sampler: Sampler, *, entropy_source: str
-) -> None:
+def check_correction(correction: MismatchCorrection | None, sampler: Sampler) -> None:
     """Refuse bounds that make no sense, and a correction that could not tell a difference.
 
     Raises:
@@ -101,11 +99,6 @@ def check_correction(
         raise ValueError(
             "data.correction needs a sampler that reports the log-probs of its tokens; "
             f"data.sampler is {type(sampler).__name__}, which does not"
-        )
-    if entropy_source == "sampler":
-        raise ValueError(
-            "data.correction compares the policy's log-probs with the sampler's, and "
-            "data.entropy_source: 'sampler' takes the sampler's for both; set it to 'recompute'"
         )
 
 

@@ -30,5 +30,16 @@ class Sampler(ABC):
     ) -> list[list[Completion]]:
         """For each request, one completion for each of its seeds, in order."""
 
+    def ask_for_entropies(self) -> None:
+        """From now on, report `Completion.entropies`: full vocabulary, at the temperature, uncut.
+
+        Raises:
+            ValueError: the engine cannot tell them, as those that see only the likeliest tokens.
+        """
+        raise ValueError(
+            f"data.entropy_source = 'sampler': {type(self).__name__} does not report entropies of "
+            "the full vocabulary; use data.entropy_source: recompute"
+        )
+
     def close(self) -> None:  # noqa: B027 (most engines hold nothing)
         """Give back what the engine holds."""

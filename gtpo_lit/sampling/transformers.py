@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from gtpo_lit.functional.logprob import logits_logprob_entropy
+from gtpo_lit.functional.logprob import logits_logprob, logits_logprob_entropy
 from gtpo_lit.policy import CausalPolicy, eval_mode
 from gtpo_lit.sampling.sampler import Sampler
 from gtpo_lit.sampling.settings import check_settings
@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # transformers takes seconds to import
 
 
 class TransformersSampler(Sampler):
-    """Draws from the policy object itself, with exact log-probs and entropies.
+    """Draws from the policy object itself, with exact log-probs, and entropies if asked for.
 
     Every row has its own random stream, so its tokens do not depend on the rows beside it, up to
     rounding in the model. Requests are cut into fixed batches: with slices that are multiples of
@@ -38,6 +38,11 @@ class TransformersSampler(Sampler):
         self.requests_per_batch = requests_per_batch
         self.version: int | None = None
         self._policy: CausalPolicy | None = None
+        self._with_entropy = False
+
+    def ask_for_entropies(self) -> None:
+        """From now on, report `Completion.entropies`; they cost a pass over all logits a token."""
+        self._with_entropy = True
 
     def push_weights(self, policy: CausalPolicy, version: int) -> None:
         """Keep a reference to `policy`; its weights are always current."""
@@ -64,7 +69,7 @@ class TransformersSampler(Sampler):
         with eval_mode(self._policy):
             for start in range(0, len(requests), self.requests_per_batch):
                 batch = requests[start : start + self.requests_per_batch]
-                rows = iter(_draw(self._policy, batch, settings))
+                rows = iter(_draw(self._policy, batch, settings, self._with_entropy))
                 completions += [[next(rows) for _ in request.seeds] for request in batch]
         return completions
 
@@ -84,18 +89,21 @@ def _check_lengths(
 
 
 def _draw(
-    policy: CausalPolicy, requests: Sequence[SampleRequest], settings: SamplingSettings
+    policy: CausalPolicy,
+    requests: Sequence[SampleRequest],
+    settings: SamplingSettings,
+    with_entropy: bool,
 ) -> list[Completion]:
     """Completions of a batch, request after request. Finished rows leave the batch at once."""
     device = next(policy.parameters()).device
     seeds = torch.tensor([s for r in requests for s in r.seeds], dtype=torch.long, device=device)
     ends = torch.tensor(policy.end_token_ids, dtype=torch.long, device=device)
-    drawn: list[list[tuple[int, float, float]]] = [[] for _ in seeds]
+    drawn: list[list[tuple[Any, ...]]] = [[] for _ in seeds]
     ids, attention, logits, cache = _start(policy, requests, device)
     rows = torch.arange(len(seeds), device=device)
     for step in range(settings.max_tokens):
-        token, logp, entropy = _choose(logits, seeds[rows], step, settings)
-        values = zip(token.tolist(), logp.tolist(), entropy.tolist(), strict=True)
+        token, *scores = _choose(logits, seeds[rows], step, settings, with_entropy)
+        values = zip(*(column.tolist() for column in (token, *scores)), strict=True)
         for row, value in zip(rows.tolist(), values, strict=True):
             drawn[row].append(value)
         keep = (~torch.isin(token, ends)).nonzero().squeeze(-1)
@@ -141,16 +149,17 @@ def _left_pad(
 
 
 def _choose(
-    logits: Tensor, seeds: Tensor, step: int, settings: SamplingSettings
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Tokens [N] drawn from logits [N, V], with their log-probs and the entropies."""
+    logits: Tensor, seeds: Tensor, step: int, settings: SamplingSettings, with_entropy: bool
+) -> tuple[Tensor, ...]:
+    """Tokens [N] drawn from logits [N, V], with their log-probs, and the entropies if wanted."""
     temperature = settings.temperature or 1.0
     scores = _cut(logits / temperature, settings)
     if settings.temperature > 0:
         scores = scores + gumbel_noise(seeds, step, logits.shape[-1])
     token = scores.argmax(dim=-1)
-    logp, entropy = logits_logprob_entropy(logits, token, temperature)
-    return token, logp, entropy
+    if with_entropy:
+        return token, *logits_logprob_entropy(logits, token, temperature)
+    return token, logits_logprob(logits, token, temperature)
 
 
 def _cut(scores: Tensor, settings: SamplingSettings) -> Tensor:
@@ -169,8 +178,8 @@ def _cut(scores: Tensor, settings: SamplingSettings) -> Tensor:
     return scores
 
 
-def _completion(policy: CausalPolicy, drawn: Sequence[tuple[int, float, float]]) -> Completion:
-    token_ids, logprobs, entropies = zip(*drawn, strict=True)
+def _completion(policy: CausalPolicy, drawn: Sequence[tuple[Any, ...]]) -> Completion:
+    token_ids, logprobs, *entropies = zip(*drawn, strict=True)
     stopped = token_ids[-1] in policy.end_token_ids
     # An end token need not be special for the tokenizer; it is never part of the text.
     shown = token_ids[:-1] if stopped else token_ids
@@ -179,5 +188,5 @@ def _completion(policy: CausalPolicy, drawn: Sequence[tuple[int, float, float]])
         text=str(policy.tokenizer.decode(list(shown), skip_special_tokens=True)),
         finish_reason="stop" if stopped else "length",
         logprobs=logprobs,
-        entropies=entropies,
+        entropies=entropies[0] if entropies else None,
     )

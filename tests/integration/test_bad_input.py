@@ -35,8 +35,9 @@ def _error(runs, capsys, *options, command="fit"):
         (["--data.sampling.temperature=0"], "temperature must be above 0 in training, got 0"),
         (["--data.correction.high=0.5"],
          "data.correction.high must be at least 1 and finite, got 0.5"),
-        (["--data.correction.level=token", "--data.entropy_source=sampler"],
-         "data.entropy_source: 'sampler' takes the sampler's for both; set it to 'recompute'"),
+        (["--data.entropy_source=none"],
+         "data.entropy_source = 'none', but model.algorithm GTPO shapes credit by entropies"),
+        (["--data.entropy_source=nowhere"], "data.entropy_source"),
         (["--model.kl_weight=-1"], "model.kl_weight must be at least 0, got -1"),
         (["--model.algorithm.clip_low=0"], "clip_low"),
         (["--model.algorithm=gtpo_lit.algorithms.Nothing"], "Nothing"),
@@ -53,6 +54,20 @@ def _error(runs, capsys, *options, command="fit"):
 )  # fmt: skip
 def test_the_line_names_what_is_wrong(runs, capsys, options, message):
     assert message in _error(runs, capsys, *options)
+
+
+def test_an_engine_that_cannot_tell_entropies_is_refused(runs, capsys, tmp_path, monkeypatch):
+    (tmp_path / "blind_engine.py").write_text(
+        "from gtpo_lit.sampling.sampler import Sampler\n"
+        "from gtpo_lit.sampling.transformers import TransformersSampler\n"
+        "class Blind(TransformersSampler):\n"
+        "    ask_for_entropies = Sampler.ask_for_entropies\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    line = _error(
+        runs, capsys, "--data.sampler=blind_engine.Blind", "--data.entropy_source=sampler"
+    )
+    assert "data.entropy_source = 'sampler': Blind does not report entropies" in line
 
 
 def test_offline_the_missing_model_is_named(runs, capsys, monkeypatch):

@@ -6,6 +6,8 @@ import pytest
 import torch
 import yaml
 
+from gtpo_lit.policy import CausalPolicy
+
 
 def test_a_fit_leaves_a_whole_run_folder(runs, capsys):
     runs()
@@ -133,12 +135,61 @@ def test_passes_and_mini_batches_multiply_the_optimiser_steps(runs):
     assert float(row["train/ratio/max"]) > 1.001
 
 
-def test_entropies_of_the_sampler_give_the_same_credit(runs):
-    runs("--trainer.max_epochs=1")
-    runs("--trainer.max_epochs=1", "--data.entropy_source=sampler")
+@pytest.mark.parametrize("name", ["GTPO", "GRPOS"])
+def test_entropies_of_the_sampler_give_the_same_metrics(runs, name):
+    options = ("--trainer.max_epochs=1", f"--model.algorithm=gtpo_lit.algorithms.{name}")
+    runs(*options)
+    runs(*options, "--data.entropy_source=sampler")
     first, second = runs.rows(0)[1], runs.rows(1)[1]
-    for name in ("train/entropy/mean", "train/reward/mean", "train/gradient/norm"):
-        assert float(first[name]) == pytest.approx(float(second[name]), rel=1e-3)
+    assert first.keys() == second.keys()
+    assert float(first["train/entropy/mean"]) > 0.05
+    # The gap is rounding, and 0 or not is all the same.
+    for name in first.keys() - {"train/shaping/conservation_gap"}:
+        if first[name] != second[name]:
+            assert float(second[name]) == pytest.approx(float(first[name]), rel=1e-3, abs=1e-6), (
+                name
+            )
+    assert float(second["train/shaping/conservation_gap"]) < 1e-4
+
+
+def test_a_run_without_entropies_differs_in_their_curve_alone(runs):
+    options = ("--model.algorithm=gtpo_lit.algorithms.DAPO",)
+    runs(*options)
+    runs(*options, "--data.entropy_source=none")
+    for first, second in zip(runs.rows(0), runs.rows(1), strict=True):
+        entropies = [name for name in first if name.startswith("train/entropy/")]
+        assert {name: second.get(name) for name in first if name not in entropies} == {
+            name: value for name, value in first.items() if name not in entropies
+        }
+        assert [second.get(name) or "" for name in entropies] == [""] * len(entropies)
+    assert float(first["train/entropy/mean"]) > 0.05
+
+
+@pytest.mark.parametrize(
+    ("options", "scoring", "training"),
+    [
+        ((), True, False),
+        (("--data.entropy_source=sampler",), False, False),
+        (("--model.algorithm.entropy_bonus=0.01",), True, True),
+        (
+            ("--model.algorithm=gtpo_lit.algorithms.DAPO", "--data.entropy_source=none"),
+            False,
+            False,
+        ),
+    ],
+)
+def test_entropies_are_computed_only_where_something_reads_them(
+    runs, monkeypatch, options, scoring, training
+):
+    asked, plain = set(), CausalPolicy.forward
+
+    def forward(self, *arguments, with_entropy=True, **values):
+        asked.add((torch.is_grad_enabled(), with_entropy))
+        return plain(self, *arguments, with_entropy=with_entropy, **values)
+
+    monkeypatch.setattr(CausalPolicy, "forward", forward)
+    runs("--trainer.max_epochs=1", *options)
+    assert asked == {(False, scoring), (True, training)}
 
 
 def test_without_loggers_the_run_is_the_same_and_nothing_is_written(runs, tmp_path, capsys):

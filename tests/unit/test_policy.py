@@ -72,6 +72,26 @@ def test_scores_equal_cross_entropy_and_categorical(policy, temperature, chunk_s
     assert (entropy[2, 3:] == 0).all()
 
 
+@pytest.mark.parametrize("plain_head", [True, False])
+@pytest.mark.parametrize("chunk_size", [None, 2])
+def test_without_entropies_log_probs_and_gradient_are_the_same_to_the_bit(
+    policy, plain_head, chunk_size
+):
+    policy.chunk_size, policy._plain_head = chunk_size, plain_head
+    ids, attention = batch()
+    results = []
+    for with_entropy in (True, False):
+        policy.zero_grad()
+        logp, entropy = policy(ids, attention, RESPONSE, temperature=0.7, with_entropy=with_entropy)
+        assert (entropy is None) is not with_entropy
+        logp.square().sum().backward()
+        results.append([logp.detach(), *(p.grad.clone() for p in policy.parameters())])
+    for both, alone in zip(*results, strict=True):
+        assert torch.equal(alone, both)
+    expected, _ = plain(policy, ids, attention, 0.7)
+    torch.testing.assert_close(results[1][0], expected.detach(), rtol=1e-5, atol=1e-5)
+
+
 def test_gradient_equals_the_plain_path(policy):
     ids, attention = batch()
     weight = torch.randn(3, RESPONSE, generator=torch.Generator().manual_seed(1))

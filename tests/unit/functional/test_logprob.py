@@ -5,7 +5,12 @@ import math
 import pytest
 import torch
 
-from gtpo_lit.functional.logprob import linear_logprob_entropy, logits_logprob_entropy
+from gtpo_lit.functional.logprob import (
+    linear_logprob,
+    linear_logprob_entropy,
+    logits_logprob,
+    logits_logprob_entropy,
+)
 
 INF = float("inf")
 
@@ -102,6 +107,41 @@ def test_only_one_of_the_two_results_may_be_used():
         )
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("chunk_size", [None, 1, 3, 100])
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_log_probs_alone_are_the_same_to_the_bit_and_so_is_their_gradient(
+    dtype, chunk_size, temperature
+):
+    generator = torch.Generator().manual_seed(2)
+    inputs = [torch.randn(*shape, generator=generator) for shape in ((2, 4, 5), (11, 5), (11,))]
+    targets = torch.randint(0, 11, (2, 4), generator=generator)
+    weights = torch.randn(2, 4, generator=generator)
+    results = []
+    for function in (linear_logprob, linear_logprob_entropy):
+        hidden, weight, bias = [value.to(dtype).requires_grad_() for value in inputs]
+        values = function(
+            hidden, weight, targets, bias=bias, temperature=temperature, chunk_size=chunk_size
+        )
+        logp = values if function is linear_logprob else values[0]
+        (weights * logp).sum().backward()
+        results.append([logp.detach(), hidden.grad, weight.grad, bias.grad])
+    for alone, both in zip(*results, strict=True):
+        assert torch.equal(alone, both)
+    logits = torch.nn.functional.linear(*(value.to(dtype).double() for value in inputs))
+    wanted = (logits / temperature).log_softmax(-1).gather(-1, targets[..., None])[..., 0]
+    torch.testing.assert_close(results[0][0].double(), wanted, rtol=1e-6, atol=1e-6)
+
+
+def test_log_probs_of_logits_alone():
+    logits = torch.tensor([[2.0, 1.0, 0.0], [1.0, 0.0, -INF]])
+    targets = torch.tensor([0, 1])
+    logp, _ = logits_logprob_entropy(logits, targets, temperature=0.6)
+    alone = logits_logprob(logits, targets, temperature=0.6)
+    assert torch.equal(alone, logp)
+    assert alone.tolist() == pytest.approx([-0.202573, -1.839675], abs=1e-6)
+
+
 def test_bfloat16_inputs_are_scored_in_float32():
     hidden, weight = torch.randn(3, 4).bfloat16(), torch.randn(6, 4).bfloat16()
     logp, entropy = linear_logprob_entropy(hidden, weight, torch.tensor([0, 1, 2]), chunk_size=2)
@@ -109,6 +149,7 @@ def test_bfloat16_inputs_are_scored_in_float32():
 
 
 @pytest.mark.parametrize("wrong", [{"temperature": 0.0}, {"chunk_size": 0}])
-def test_wrong_options_are_named(wrong):
+@pytest.mark.parametrize("function", [linear_logprob, linear_logprob_entropy])
+def test_wrong_options_are_named(wrong, function):
     with pytest.raises(ValueError, match=next(iter(wrong))):
-        linear_logprob_entropy(torch.ones(1, 1), torch.ones(2, 1), torch.tensor([0]), **wrong)
+        function(torch.ones(1, 1), torch.ones(2, 1), torch.tensor([0]), **wrong)

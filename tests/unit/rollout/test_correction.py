@@ -254,14 +254,10 @@ class Silent(TransformersSampler):
 )
 def test_options_out_of_range_are_named(options, message):
     with pytest.raises(ValueError, match=message):
-        check_correction(
-            MismatchCorrection(**options), TransformersSampler(), entropy_source="recompute"
-        )
+        check_correction(MismatchCorrection(**options), TransformersSampler())
 
 
 def test_a_correction_that_could_tell_nothing_is_refused():
     with pytest.raises(ValueError, match=r"data.correction needs .* data.sampler is Silent"):
-        check_correction(MismatchCorrection(), Silent(), entropy_source="recompute")
-    with pytest.raises(ValueError, match=r"data.correction compares .*set it to 'recompute'"):
-        check_correction(MismatchCorrection(), TransformersSampler(), entropy_source="sampler")
-    check_correction(None, Silent(), entropy_source="sampler")
+        check_correction(MismatchCorrection(), Silent())
+    check_correction(None, Silent())

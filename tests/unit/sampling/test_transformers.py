@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import random
 
 import numpy as np
@@ -20,6 +21,7 @@ from transformers import (
 )
 
 from gtpo_lit.policy import CausalPolicy, PolicySpec
+from gtpo_lit.sampling.sampler import Sampler
 from gtpo_lit.sampling.streams import stream_seed
 from gtpo_lit.sampling.transformers import TransformersSampler
 from gtpo_lit.types import Completion, SampleRequest, SamplingSettings
@@ -28,6 +30,7 @@ from gtpo_lit.types import Completion, SampleRequest, SamplingSettings
 def sampler_of(policy: CausalPolicy, requests_per_batch: int = 8) -> TransformersSampler:
     sampler = TransformersSampler(requests_per_batch=requests_per_batch)
     sampler.push_weights(policy, 0)
+    sampler.ask_for_entropies()
     return sampler
 
 
@@ -84,6 +87,25 @@ def test_policy_scores_what_the_sampler_reported(name, temperature, policy):
             torch.testing.assert_close(got, logp, rtol=1e-5, atol=1e-5)
             got = torch.tensor(completion.entropies)
             torch.testing.assert_close(got, entropy, rtol=1e-5, atol=1e-5)
+
+
+def test_entropies_come_only_if_asked_for_and_change_nothing_else(policy):
+    requests = [request(p, 3, policy, i) for i, p in enumerate(["12+3=", "7="])]
+    settings = SamplingSettings(max_tokens=12, temperature=0.8)
+    silent = TransformersSampler()
+    silent.push_weights(policy, 0)
+    asked = sampler_of(policy).generate(requests, settings)
+    for group, told in zip(silent.generate(requests, settings), asked, strict=True):
+        assert group == [dataclasses.replace(one, entropies=None) for one in told]
+        assert all(len(one.entropies) == len(one.token_ids) for one in told)
+
+
+def test_an_engine_that_cannot_tell_entropies_says_so():
+    class Blind(TransformersSampler):
+        ask_for_entropies = Sampler.ask_for_entropies
+
+    with pytest.raises(ValueError, match=r"data.entropy_source = 'sampler': Blind does not"):
+        Blind().ask_for_entropies()
 
 
 def test_rows_do_not_depend_on_their_neighbours(policy):

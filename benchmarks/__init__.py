@@ -1,0 +1,1 @@
+"""What parts of the package cost; run by hand, on an idle machine."""
