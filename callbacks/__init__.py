@@ -5,5 +5,13 @@ from callbacks.pass_at_k import PassAtK
 from callbacks.response_length_monitor import ResponseLengthMonitor
 from callbacks.run_summary import RunSummary
 from callbacks.step_progress_bar import StepProgressBar
+from callbacks.weight_sync_probe import WeightSyncProbe
 
-__all__ = ["EntropyMonitor", "PassAtK", "ResponseLengthMonitor", "RunSummary", "StepProgressBar"]
+__all__ = [
+    "EntropyMonitor",
+    "PassAtK",
+    "ResponseLengthMonitor",
+    "RunSummary",
+    "StepProgressBar",
+    "WeightSyncProbe",
+]

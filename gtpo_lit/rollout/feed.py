@@ -75,22 +75,26 @@ class RolloutFeed(LightningDataModule):
         assert self._train is not None
         self._in_flight = True
         self.collector.seconds = {}
-        self.sampler.push_weights(host.policy, self._trainer.global_step)
+        with self.collector.timed("push"):
+            self.sampler.push_weights(host.policy, self._trainer.global_step)
         drawn = share_of(
             self._train.step(step, problems_per_step=self.problems_per_step, seed=self.seed),
             rank=rank,
             ranks=self._trainer.world_size,
         )
-        self.graded = self.collector.grade(
+        answered, completions = self.collector.sample(
             drawn, self.sampling, samples=self.group_size, stream=("train", step)
         )
+        self.sampler.rest()
+        self.graded = self.collector.grade(answered, completions)
         rollouts = self.collector.collect(
-            drawn, self.graded, self.sampling, host.policy, host.reference
+            answered, self.graded, self.sampling, host.policy, host.reference
         )
         self.rollouts = credited(rollouts, host.algorithm)
-        self.step_metrics = step_metrics(self.rollouts, host.algorithm) | component_means(
-            all_gather(component_sums(self.graded))
-        )
+        self.step_metrics = step_metrics(self.rollouts, host.algorithm)
+        self.step_metrics |= component_means(all_gather(component_sums(self.graded)))
+        lost = sum(all_gather(len(drawn) - len(answered)))
+        self.step_metrics["train/prompts/dropped"] = float(lost)
         cut = self._cut()
         batches = cut.yield_for(rank, self.rollouts, host.algorithm, self._rescore)
         for number, batch in enumerate(batches, start=1):

@@ -32,6 +32,7 @@ class ProblemStream:
         max_prompt_length: int | None,
         long_prompts: LongPrompts,
         option: str,
+        limit: str = "data.max_prompt_length",
     ) -> ProblemStream:
         """Render every prompt of `source` once; what is dropped is said, by count.
 
@@ -41,6 +42,7 @@ class ProblemStream:
             max_prompt_length: longest prompt in tokens, or no limit.
             long_prompts: drop what is longer, or stop.
             option: the option that the source was given by, for messages.
+            limit: where `max_prompt_length` comes from, for messages.
 
         Raises:
             ValueError: if no problem is left, or if `long_prompts` is "error" and a prompt is
@@ -52,7 +54,7 @@ class ProblemStream:
         if dropped:
             rank_zero_info(
                 f"{option}: {dropped} of {len(problems)} problems dropped, their prompts are "
-                f"longer than data.max_prompt_length = {max_prompt_length} tokens"
+                f"longer than {max_prompt_length} tokens ({limit})"
             )
         if not kept:
             raise ValueError(f"{option} has no usable problem: {dropped} were dropped as too long")
