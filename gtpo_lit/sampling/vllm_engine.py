@@ -29,16 +29,22 @@ class InProcessEngine:
     group of its own, which the trainer would take for its own and so train every rank alone.
     """
 
+    # Engines of one process share vLLM's process groups.
+    alive = 0
+    owns_group = False
+
     def __init__(self, policy: CausalPolicy, options: EngineOptions) -> None:
         """Build an engine of `policy`'s architecture; its weights are random until `load`."""
-        self._owns_group = not dist.is_initialized()
+        if InProcessEngine.alive == 0:
+            InProcessEngine.owns_group = not dist.is_initialized()
         with shared_process(), tempfile.TemporaryDirectory() as folder:
             # The architecture alone: weights are pushed, and the policy's tokenizer decodes.
             policy.model.config.save_pretrained(folder)
-            self._llm = _build(folder, next(policy.parameters()).dtype, options)
+            self._llm = _build(folder, next(policy.parameters()), options)
         engine: Any = self._llm.llm_engine
         self.max_model_len = int(engine.model_config.max_model_len)
         self._worker = engine.model_executor.driver_worker.worker
+        InProcessEngine.alive += 1
 
     def load(self, weights: Iterable[tuple[str, Tensor]]) -> None:
         """Replace all weights. The prefix cache still holds what the old ones computed."""
@@ -79,27 +85,34 @@ class InProcessEngine:
         self._llm.wake_up()
 
     def close(self) -> None:
-        """Give everything back, and leave the trainer's process group as it was."""
-        from vllm.distributed import parallel_state
-
+        """Give everything back; the trainer's process group stays as it was."""
         self._llm.llm_engine.engine_core.shutdown()
         del self._llm, self._worker
-        parallel_state.destroy_model_parallel()
-        if self._owns_group:
-            parallel_state.destroy_distributed_environment()
-        elif parallel_state._WORLD is not None:
-            # vLLM's own function would destroy the trainer's group as well.
-            parallel_state._WORLD.destroy()
-            parallel_state._WORLD = None
+        InProcessEngine.alive -= 1
+        if InProcessEngine.alive == 0:
+            _leave_groups(owned=InProcessEngine.owns_group)
         gc.collect()
 
 
-def _build(folder: str, dtype: torch.dtype, options: EngineOptions) -> Any:
+def _leave_groups(*, owned: bool) -> None:
+    """Destroy vLLM's process groups, and the whole process's only if vLLM made it."""
+    from vllm.distributed import parallel_state
+
+    parallel_state.destroy_model_parallel()
+    if owned:
+        parallel_state.destroy_distributed_environment()
+    elif parallel_state._WORLD is not None:
+        # vLLM's own function would destroy the trainer's group as well.
+        parallel_state._WORLD.destroy()
+        parallel_state._WORLD = None
+
+
+def _build(folder: str, weight: Tensor, options: EngineOptions) -> Any:
     from vllm import LLM
 
-    cpu = on_cpu()
+    cpu, dtype = on_cpu(), str(weight.dtype).removeprefix("torch.")
     arguments: dict[str, Any] = {
-        "dtype": str(dtype).removeprefix("torch.") if options.dtype == "policy" else options.dtype,
+        "dtype": dtype if options.dtype == "policy" else options.dtype,
         "load_format": "dummy",
         "skip_tokenizer_init": True,
         "logprobs_mode": "processed_logprobs",  # at the sampling temperature
@@ -118,5 +131,5 @@ def _build(folder: str, dtype: torch.dtype, options: EngineOptions) -> Any:
         arguments["distributed_executor_backend"] = "external_launcher"
         os.environ["RANK"] = str(dist.get_rank())
         os.environ["WORLD_SIZE"] = str(dist.get_world_size())
-        os.environ.setdefault("LOCAL_RANK", str(dist.get_rank()))
+        os.environ["LOCAL_RANK"] = str(weight.device.index or 0)
     return LLM(folder, **arguments)
