@@ -235,7 +235,10 @@ def wait_for_all(servers: list[Server], timeout: float) -> None:
     while waiting:
         for server in [server for server in waiting if server.up()]:
             waiting.remove(server)
-            print(f"{server.url} is up after {time.monotonic() - start:.0f} s", flush=True)
+            took = time.monotonic() - start
+            print(
+                f"{server.url} is up after {took:.0f} s, process {server.process.pid}", flush=True
+            )
         if waiting and time.monotonic() - start > timeout:
             raise RuntimeError(f"{waiting[0].url} is not up after {timeout:.0f} s")
         time.sleep(0.5)
