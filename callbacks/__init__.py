@@ -6,6 +6,7 @@ from callbacks.response_length_monitor import ResponseLengthMonitor
 from callbacks.run_summary import RunSummary
 from callbacks.shaping_guard import ShapingError, ShapingGuard
 from callbacks.step_progress_bar import StepProgressBar
+from callbacks.weight_sync_probe import WeightSyncProbe
 
 __all__ = [
     "EntropyMonitor",
@@ -15,4 +16,5 @@ __all__ = [
     "ShapingError",
     "ShapingGuard",
     "StepProgressBar",
+    "WeightSyncProbe",
 ]

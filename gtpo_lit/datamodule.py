@@ -145,6 +145,7 @@ class RolloutDataModule(RolloutFeed):
                 counts that do not divide, or training problems that are validated on.
         """
         self._host.policy_spec.check()
+        self.sampler.check(self._host.policy_spec, (self.sampling, self.validation_sampling))
         tokenizer = self._host.policy_spec.load_tokenizer()
         self.prompt.check(tokenizer)
         self.collector.rows_per_forward = self.group_size
@@ -191,13 +192,18 @@ class RolloutDataModule(RolloutFeed):
     def _render(
         self, source: ProblemSource, tokenizer: PreTrainedTokenizerBase, option: str
     ) -> ProblemStream:
+        longest, limit = self.max_prompt_length, "data.max_prompt_length"
+        room = self.sampler.longest_prompt(self._host.policy_spec)
+        if room is not None and (longest is None or room < longest):
+            longest, limit = room, "the sampling engine's limit"
         return ProblemStream.render(
             source,
             lambda problem: self.prompt.render_ids(problem, tokenizer),
-            max_prompt_length=self.max_prompt_length,
+            max_prompt_length=longest,
             long_prompts=self.long_prompts,
             option=option,
             seed=self.seed,
+            limit=limit,
         )
 
     def _meaning(self) -> dict[str, Any]:

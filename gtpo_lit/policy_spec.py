@@ -87,7 +87,7 @@ class PolicySpec:
         folder = self._folder(path)
         if folder is not None:
             _check_safetensors(folder)
-        config = self._config(path)
+        config = self.load_config()
         try:
             with torch.random.fork_rng(devices=[]), torch.device("meta"):
                 auto.from_config(
@@ -150,7 +150,7 @@ class PolicySpec:
         with torch.random.fork_rng(devices=[]):
             model, report = auto.from_pretrained(
                 path,
-                config=_without_dropout(self._config(path)),
+                config=_without_dropout(self.load_config()),
                 dtype=self.dtype if self.dtype == "auto" else getattr(torch, self.dtype),
                 attn_implementation=self.attn_implementation,
                 use_safetensors=True,
@@ -168,17 +168,23 @@ class PolicySpec:
         # Gradient checkpointing works in train mode only, and from_pretrained leaves eval mode.
         return CausalPolicy(model.train(), self.load_tokenizer(), chunk_size=self.chunk_size)
 
-    def _source(self) -> dict[str, Any]:
-        return {"trust_remote_code": self.trust_remote_code, "revision": self.revision or "main"}
+    def load_config(self) -> PretrainedConfig:
+        """The model's config.
 
-    def _config(self, path: str) -> PretrainedConfig:
+        Raises:
+            ValueError: there is none, or it does not load.
+        """
         from transformers import AutoConfig
 
+        path = self.resolve()
         try:
             config: PretrainedConfig = AutoConfig.from_pretrained(path, **self._source())
         except (OSError, ValueError) as error:  # transformers names neither option nor value
             raise ValueError(f"{OPTION}: no config loads from {self.path!r}: {error}") from error
         return config
+
+    def _source(self) -> dict[str, Any]:
+        return {"trust_remote_code": self.trust_remote_code, "revision": self.revision or "main"}
 
     def _folder(self, path: str) -> Path | None:
         return Path(path) if Path(path).is_dir() else self._cached_folder()

@@ -106,6 +106,13 @@ def tiny_untied(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def tiny_untied_llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a tiny Llama whose head is not tied to the embedding. Read only."""
+    model = make_model("llama", tie_word_embeddings=False)
+    return save_model(model, tmp_path_factory.mktemp("models") / "tiny_untied_llama")
+
+
+@pytest.fixture(scope="session")
 def tiny_two_ends(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of a tiny Qwen2 with end tokens 1 and 5 ("1") in its generation config. Read only."""
     model = make_model("qwen2")

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from gtpo_lit.policy import CausalPolicy
 from gtpo_lit.rollout.collate import collate
@@ -17,7 +18,7 @@ from gtpo_lit.rollout.scoring import score, score_logprobs
 from gtpo_lit.sampling.sampler import Sampler
 from gtpo_lit.sampling.streams import stream_seed
 from gtpo_lit.tasks import WeightedReward
-from gtpo_lit.types import Graded, Problem, Rollouts, SampleRequest, SamplingSettings
+from gtpo_lit.types import Completion, Graded, Problem, Rollouts, SampleRequest, SamplingSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,15 +43,15 @@ class Collector:
     correction: MismatchCorrection | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 
-    def grade(
+    def sample(
         self,
         drawn: Sequence[Drawn],
         settings: SamplingSettings,
         *,
         samples: int,
         stream: tuple[str | int, ...],
-    ) -> list[Graded]:
-        """Sample and score `samples` completions of every problem drawn.
+    ) -> tuple[list[Drawn], list[list[Completion]]]:
+        """Sample `samples` completions of every problem drawn.
 
         Args:
             drawn: this rank's problems.
@@ -58,6 +59,9 @@ class Collector:
             samples: completions a problem.
             stream: what this draw is called, such as ``("train", step)``; with the seed, a
                 problem's place and the sample's number it names each completion's random stream.
+
+        Returns:
+            The problems that the engine answered, and the completions of each of them.
         """
         requests = [
             SampleRequest(
@@ -68,16 +72,31 @@ class Collector:
             )
             for item in drawn
         ]
-        with self._timed("sampling"):
+        with self.timed("sampling"):
             completions = self.sampler.generate(requests, settings)
-        with self._timed("reward"):
+        answered = [
+            (item, row) for item, row in zip(drawn, completions, strict=True) if len(row) > 0
+        ]
+        return [item for item, _ in answered], [row for _, row in answered]
+
+    def grade(
+        self, drawn: Sequence[Drawn], completions: Sequence[Sequence[Completion]]
+    ) -> list[Graded]:
+        """Score the completions of every problem drawn."""
+        counts = [len(row) for row in completions]
+        with self.timed("reward"):
             scores = self.reward.grade(
                 [completion.text for row in completions for completion in row],
-                [item.problem for item in drawn for _ in range(samples)],
+                [
+                    item.problem
+                    for item, count in zip(drawn, counts, strict=True)
+                    for _ in range(count)
+                ],
             )
         graded = []
-        for index, (item, row) in enumerate(zip(drawn, completions, strict=True)):
-            part = slice(index * samples, (index + 1) * samples)
+        ends = list(accumulate(counts))
+        for item, row, end in zip(drawn, completions, ends, strict=True):
+            part = slice(end - len(row), end)
             graded.append(
                 Graded(
                     problem=item.problem,
@@ -107,7 +126,8 @@ class Collector:
             before()
             for start in range(0, len(drawn), batch):
                 part = drawn[start : start + batch]
-                yield self.grade(part, settings, samples=samples, stream=stream)
+                yield self.grade(*self.sample(part, settings, samples=samples, stream=stream))
+            self.sampler.rest()
 
         return LazyLoader(-(-len(drawn) // batch), generate)
 
@@ -123,14 +143,17 @@ class Collector:
 
         Raises:
             ValueError: if an option needs what the sampler did not report, naming the option.
+            RuntimeError: no rank has a completion.
         """
+        if not graded:
+            return self._corrected(gather_rollouts(None))
         rollouts = collate(
             graded,
             [item.prompt_ids for item in drawn],
             [item.place for item in drawn],
             temperature=settings.temperature,
         )
-        with self._timed("scoring"):
+        with self.timed("scoring"):
             rollouts = self._score(rollouts, graded, policy)
             if reference is not None:
                 logp_ref = score_logprobs(
@@ -163,7 +186,8 @@ class Collector:
         return rollouts.replace(logp_old=logp, entropy=entropy)
 
     @contextmanager
-    def _timed(self, name: str) -> Iterator[None]:
+    def timed(self, name: str) -> Iterator[None]:
+        """Add the time that the block takes to `seconds` under `name`."""
         start = time.perf_counter()
         yield
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start

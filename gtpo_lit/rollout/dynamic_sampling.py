@@ -42,9 +42,7 @@ class Filled:
     """The groups of a step, the same on every rank."""
 
     groups: tuple[Sampled, ...]
-    """Kept groups in the order drawn. Without any mixed group: the first one drawn."""
-    usable: int
-    """How many of them are mixed; 0 or all."""
+    """The mixed groups in the order drawn; if there is none, the first group drawn."""
     position: int
     """Where the next step draws from: behind the last problem that this step used."""
     metrics: dict[str, float]
@@ -67,7 +65,7 @@ def fill_step(
     position: int,
     *,
     wanted: int,
-    sample: Callable[[Sequence[Drawn]], Sequence[Graded]],
+    sample: Callable[[Sequence[Drawn]], Sequence[Sampled]],
     rule: DynamicSampling,
 ) -> Filled:
     """Sample rounds of problems until `wanted` groups are mixed or the rounds are used up.
@@ -81,25 +79,25 @@ def fill_step(
         source: the problems.
         position: where to draw from.
         wanted: groups in a full step.
-        sample: this rank's graded completions of its contiguous share of the problems given.
+        sample: this rank's graded groups of its contiguous share of the problems given, in order;
+            problems that the engine could not answer are left out.
         rule: the bound.
     """
     groups: list[Sampled] = []
-    mixed: list[int] = []
-    rounds = 0
+    mixed: list[Sampled] = []
+    rounds = drawn = 0
     while len(mixed) < wanted and rounds < rule.max_rounds:
-        count = _next_count(wanted, drawn=len(groups), mixed=len(mixed))
-        drawn = source.draw(position + len(groups), count, first_place=len(groups))
-        graded = [item for rank in all_gather(list(sample(drawn))) for item in rank]
-        groups += zip(drawn, graded, strict=True)
-        mixed = [place for place, (_, item) in enumerate(groups) if is_mixed(item)]
+        count = _next_count(wanted, drawn=drawn, mixed=len(mixed))
+        problems = source.draw(position + drawn, count, first_place=drawn)
+        groups += [group for rank in all_gather(list(sample(problems))) for group in rank]
+        mixed = [group for group in groups if is_mixed(group[1])]
+        drawn += count
         rounds += 1
     used = mixed[:wanted]
     full = len(mixed) >= wanted
     return Filled(
-        groups=tuple(groups[place] for place in used or [0]),
-        usable=len(used),
-        position=position + (used[-1] + 1 if full else len(groups)),
+        groups=tuple(used or groups[:1]),
+        position=position + (used[-1][0].place + 1 if full else drawn),
         metrics={
             "train/drawn/rounds": float(rounds),
             "train/drawn/missing_groups": float(wanted - len(used)),
@@ -116,13 +114,13 @@ def _next_count(wanted: int, *, drawn: int, mixed: int) -> int:
 
 
 def _outcomes(graded: Sequence[Graded]) -> dict[str, float]:
-    samples = sum(len(item.correct) for item in graded)
+    groups = max(1, len(graded))
+    samples = max(1, sum(len(item.correct) for item in graded))
     return {
         "train/drawn/groups": float(len(graded)),
-        "train/drawn/mixed_fraction": sum(map(is_mixed, graded)) / len(graded),
-        "train/drawn/all_correct_fraction": sum(all(item.correct) for item in graded) / len(graded),
-        "train/drawn/all_wrong_fraction": sum(not any(item.correct) for item in graded)
-        / len(graded),
+        "train/drawn/mixed_fraction": sum(map(is_mixed, graded)) / groups,
+        "train/drawn/all_correct_fraction": sum(all(item.correct) for item in graded) / groups,
+        "train/drawn/all_wrong_fraction": sum(not any(item.correct) for item in graded) / groups,
         "train/drawn/correct_fraction": sum(sum(item.correct) for item in graded) / samples,
         "train/drawn/reward_mean": sum(sum(item.reward) for item in graded) / samples,
     }

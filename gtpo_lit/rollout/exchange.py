@@ -19,6 +19,17 @@ def all_gather(value: Any) -> list[Any]:
     return gathered
 
 
-def gather_rollouts(rollouts: Rollouts) -> Rollouts:
-    """The step's rollouts of all ranks, on the CPU, rows in rank order, the same on every rank."""
-    return concatenate(all_gather(rollouts.to("cpu")))
+def gather_rollouts(rollouts: Rollouts | None) -> Rollouts:
+    """The step's rollouts of all ranks, on the CPU, rows in rank order, the same on every rank.
+
+    Args:
+        rollouts: of this rank; None if it has none.
+
+    Raises:
+        RuntimeError: on every rank, if none has any.
+    """
+    parts = all_gather(None if rollouts is None else rollouts.to("cpu"))
+    found = [part for part in parts if part is not None]
+    if not found:
+        raise RuntimeError("no prompt of the RL step was answered by the sampling engine")
+    return concatenate(found)

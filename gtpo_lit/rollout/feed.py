@@ -10,8 +10,8 @@ from lightning.pytorch import LightningDataModule, Trainer
 from lightning.pytorch.utilities import rank_zero_warn
 
 from gtpo_lit.rollout.collector import Collector, Drawn
-from gtpo_lit.rollout.credit import credited, penalised, without_truncated
-from gtpo_lit.rollout.dynamic_sampling import DynamicSampling, fill_step
+from gtpo_lit.rollout.credit import credited, only_mixed, penalised, without_truncated
+from gtpo_lit.rollout.dynamic_sampling import DynamicSampling, Sampled, fill_step
 from gtpo_lit.rollout.exchange import all_gather
 from gtpo_lit.rollout.host import PolicyHost
 from gtpo_lit.rollout.lazy_loader import LazyLoader
@@ -85,13 +85,15 @@ class RolloutFeed(LightningDataModule):
         host, cut = self._host, self._cut()
         self._in_flight = True
         self.collector.seconds = {}
-        self.sampler.push_weights(host.policy, self._trainer.global_step)
-        drawn, self.graded, usable, drawn_metrics = self._groups(self._trainer.current_epoch)
+        with self.collector.timed("push"):
+            self.sampler.push_weights(host.policy, self._trainer.global_step)
+        answered, self.graded, drawn_metrics = self._groups(self._trainer.current_epoch)
+        self.sampler.rest()
         rollouts = self.collector.collect(
-            drawn, self.graded, self.sampling, host.policy, host.reference
+            answered, self.graded, self.sampling, host.policy, host.reference
         )
-        if not usable:
-            rollouts = rollouts.replace(loss_mask=torch.zeros_like(rollouts.loss_mask))
+        if self.dynamic_sampling is not None:
+            rollouts = only_mixed(rollouts)
         if self.overlong_filter:
             rollouts = without_truncated(rollouts)
         rollouts = penalised(rollouts, self.length_penalties, max_tokens=self.sampling.max_tokens)
@@ -110,33 +112,37 @@ class RolloutFeed(LightningDataModule):
             self._in_flight = number < len(cut)
             yield batch
 
-    def _groups(self, step: int) -> tuple[list[Drawn], list[Graded], bool, dict[str, float]]:
-        """This rank's share of the step's groups, whether any is to be learnt from, and metrics."""
+    def _groups(self, step: int) -> tuple[list[Drawn], list[Graded], dict[str, float]]:
+        """This rank's share of the step's groups, and `train/...` numbers of all ranks."""
         assert self._train is not None
+        lost = 0
 
-        def sample(drawn: Sequence[Drawn]) -> list[Graded]:
-            return self.collector.grade(
-                self._share(drawn), self.sampling, samples=self.group_size, stream=("train", step)
+        def sample(drawn: Sequence[Drawn]) -> list[Sampled]:
+            nonlocal lost
+            share = self._share(drawn)
+            answered, completions = self.collector.sample(
+                share, self.sampling, samples=self.group_size, stream=("train", step)
             )
+            lost += len(share) - len(answered)
+            graded = self.collector.grade(answered, completions)
+            return list(zip(answered, graded, strict=True))
 
+        metrics: dict[str, float] = {}
         if self.dynamic_sampling is None:
-            drawn = self._train.draw(step * self.problems_per_step, self.problems_per_step)
-            return self._share(drawn), sample(drawn), True, {}
-        filled = fill_step(
-            self._train,
-            self._position,
-            wanted=self.problems_per_step,
-            sample=sample,
-            rule=self.dynamic_sampling,
-        )
-        self._position = filled.position
-        share = self._share(filled.groups)
-        return (
-            [drawn for drawn, _ in share],
-            [graded for _, graded in share],
-            filled.usable > 0,
-            filled.metrics,
-        )
+            first = step * self.problems_per_step
+            groups = sample(self._train.draw(first, self.problems_per_step))
+        else:
+            filled = fill_step(
+                self._train,
+                self._position,
+                wanted=self.problems_per_step,
+                sample=sample,
+                rule=self.dynamic_sampling,
+            )
+            self._position, metrics = filled.position, filled.metrics
+            groups = self._share(filled.groups)
+        metrics["train/prompts/dropped"] = float(sum(all_gather(lost)))
+        return [drawn for drawn, _ in groups], [graded for _, graded in groups], metrics
 
     def _share(self, items: Sequence[Item]) -> list[Item]:
         return share_of(items, rank=self._trainer.global_rank, ranks=self._trainer.world_size)

@@ -36,6 +36,7 @@ class ProblemStream:
         long_prompts: LongPrompts,
         option: str,
         seed: int = 0,
+        limit: str = "data.max_prompt_length",
     ) -> ProblemStream:
         """Render every prompt of `source` once; what is dropped is said, by count.
 
@@ -46,6 +47,7 @@ class ProblemStream:
             long_prompts: drop what is longer, or stop.
             option: the option that the source was given by, for messages.
             seed: decides the order in which `draw` walks the problems.
+            limit: where `max_prompt_length` comes from, for messages.
 
         Raises:
             ValueError: if no problem is left, or if `long_prompts` is "error" and a prompt is
@@ -57,7 +59,7 @@ class ProblemStream:
         if dropped:
             rank_zero_info(
                 f"{option}: {dropped} of {len(problems)} problems dropped, their prompts are "
-                f"longer than data.max_prompt_length = {max_prompt_length} tokens"
+                f"longer than {max_prompt_length} tokens ({limit})"
             )
         if not kept:
             raise ValueError(f"{option} has no usable problem: {dropped} were dropped as too long")

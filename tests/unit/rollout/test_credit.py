@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from gtpo_lit.algorithms import DAPO, GRPO
-from gtpo_lit.rollout.credit import credited, penalised, without_truncated
+from gtpo_lit.rollout.credit import credited, only_mixed, penalised, without_truncated
 from gtpo_lit.rollout.length_penalty import LengthPenalty, SoftOverlong
 from gtpo_lit.rollout.micro_batches import settle
 from gtpo_lit.types import Rollouts
@@ -45,6 +45,13 @@ def test_a_penalty_is_a_part_of_what_is_normalised(step):
     totals = torch.tensor([1.0, 0.5, -1.0, -1.0])
     wanted = (totals - totals.mean()) / (totals.std() + 1e-6)
     torch.testing.assert_close(whole.advantages, wanted)
+
+
+def test_a_group_of_one_outcome_that_dynamic_sampling_left_in_gets_no_gradient(step):
+    assert torch.equal(only_mixed(step).loss_mask, step.mask)
+    alike = step.replace(correct=torch.zeros(4).bool())
+    assert not only_mixed(alike).loss_mask.any()
+    assert torch.equal(only_mixed(alike).mask, step.mask)
 
 
 def test_the_filter_takes_gradient_but_not_credit(step):

@@ -13,8 +13,8 @@ MIXED, RIGHT, WRONG = (True, False), (True, True), (False, False)
 class Endless:
     """Problems named by their position, and what their groups turn out to be."""
 
-    def __init__(self, outcomes):
-        self.outcomes = outcomes
+    def __init__(self, outcomes, lost=()):
+        self.outcomes, self.lost = outcomes, lost
         self.rounds = []
 
     def draw(self, position, count, *, first_place):
@@ -29,7 +29,8 @@ class Endless:
         ]
 
     def sample(self, drawn):
-        return [self._grade(item) for item in drawn]
+        answered = [item for item in drawn if int(item.problem.id) not in self.lost]
+        return [(item, self._grade(item)) for item in answered]
 
     def _grade(self, item):
         correct = self.outcomes[int(item.problem.id) % len(self.outcomes)]
@@ -37,8 +38,8 @@ class Endless:
         return Graded(problem=item.problem, completions=(), reward=(0.25, 1.0), correct=correct)
 
 
-def fill(outcomes, *, wanted, max_rounds=10, position=0):
-    source = Endless(outcomes)
+def fill(outcomes, *, wanted, max_rounds=10, position=0, lost=()):
+    source = Endless(outcomes, lost)
     filled = fill_step(
         source,
         position,
@@ -61,7 +62,7 @@ def test_a_step_of_mixed_groups_takes_one_round():
     source, filled, ids = fill([MIXED], wanted=3, position=6)
     assert source.rounds == [(6, 3, 0)]
     assert ids == ["6", "7", "8"]
-    assert (filled.position, filled.usable) == (9, 3)
+    assert filled.position == 9
     assert filled.metrics["train/drawn/rounds"] == 1
     assert filled.metrics["train/drawn/missing_groups"] == 0
 
@@ -101,16 +102,25 @@ def test_the_bound_ends_the_search_with_what_there_is():
     source, filled, ids = fill([WRONG] * 5 + [MIXED], wanted=4, max_rounds=2)
     assert len(source.rounds) == 2
     assert ids == ["5"]
-    assert filled.usable == 1
     assert filled.metrics["train/drawn/missing_groups"] == 3
     assert filled.position == 8
 
 
-def test_without_any_mixed_group_the_first_is_kept_and_said_to_be_unusable():
+def test_what_the_engine_could_not_answer_is_passed_over():
+    source, filled, ids = fill([MIXED], wanted=3, lost=(1,))
+    # Two of three came back mixed: one is missing, and is expected in two draws.
+    assert source.rounds == [(0, 3, 0), (3, 2, 3)]
+    assert ids == ["0", "2", "3"]
+    assert filled.position == 4
+    assert filled.metrics["train/drawn/groups"] == 4
+    source, filled, ids = fill([MIXED], wanted=1, max_rounds=2, lost=(0, 1))
+    assert (ids, filled.position, filled.metrics["train/drawn/groups"]) == ([], 2, 0)
+
+
+def test_without_any_mixed_group_the_first_is_kept():
     source, filled, ids = fill([WRONG, RIGHT], wanted=2, max_rounds=3)
     assert source.rounds == [(0, 2, 0), (2, 2, 2), (4, 2, 4)]
     assert ids == ["0"]
-    assert filled.usable == 0
     assert filled.metrics["train/drawn/missing_groups"] == 2
     assert filled.position == 6
 

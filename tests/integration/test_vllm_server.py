@@ -1,0 +1,261 @@
+"""Real `vllm serve` processes on a CPU: weights arrive, deaths are survived, nothing is left."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from gtpo_lit.policy import PolicySpec
+from gtpo_lit.sampling.streams import stream_seed
+from gtpo_lit.sampling.transformers import TransformersSampler
+from gtpo_lit.sampling.vllm_http import wait_until
+from gtpo_lit.sampling.vllm_server import VLLMServerSampler
+from gtpo_lit.types import SampleRequest, SamplingSettings
+
+pytestmark = pytest.mark.vllm
+
+ROOT = Path(__file__).parents[2]
+START_SECONDS = 900  # a busy machine takes minutes
+GREEDY = SamplingSettings(temperature=0.0, max_tokens=12)
+# Longer than a block of the prefix cache, which is 128 tokens on a CPU.
+PROMPTS = ((4, 5, 6), (7, 8, 9, 10, 11), tuple(range(4, 60)) * 3)
+
+
+def free_ports(count):
+    """The first of `count` ports in a row that nobody listens on."""
+    for first in range(20000 + os.getpid() % 20000, 65000, count):
+        try:
+            for port in range(first, first + count):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+        return first
+    raise OSError("no free ports")
+
+
+def processes(group):
+    """Ids of the processes of a process group, dead ones left out."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                state, _, member = (entry / "stat").read_text().rpartition(")")[2].split()[:3]
+            except OSError:
+                continue
+            if int(member) == group and state != "Z":
+                found.append(int(entry.name))
+    return found
+
+
+class Servers:
+    """The script, running, and the servers that it started."""
+
+    def __init__(self, model, count, folder, *options):
+        self.port = free_ports(count)
+        self.urls = [f"http://127.0.0.1:{self.port + index}" for index in range(count)]
+        self.lines = []
+        command = [sys.executable, "scripts/serve_vllm.py", str(model), f"--servers={count}"]
+        command += [f"--port={self.port}", "--dtype=float32", "--kv-cache-mib=64"]
+        command += [f"--logs={folder}", f"--start-timeout={START_SECONDS}", *options]
+        self.script = subprocess.Popen(
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        threading.Thread(target=self._read, daemon=True).start()
+        done = wait_until(
+            lambda: self.script.poll() is not None or "ready: " in "".join(self.lines),
+            timeout=START_SECONDS + 10,
+        )
+        logs = "".join(path.read_text()[-3000:] for path in Path(folder).glob("*.log"))
+        assert done, logs
+        assert self.script.poll() is None, "".join(self.lines) + logs
+        self.groups = [int(pid) for pid in re.findall(r"process (\d+)", "".join(self.lines))]
+
+    def _read(self):
+        self.lines += self.script.stdout
+
+    def sampler(self, *urls, **options):
+        return VLLMServerSampler(urls=urls or self.urls, start_timeout=START_SECONDS, **options)
+
+    def end(self, number):
+        self.script.send_signal(number)
+        return self.script.wait(60)
+
+
+@pytest.fixture(scope="module")
+def servers(tiny_qwen2, tmp_path_factory):
+    started = Servers(tiny_qwen2, 2, tmp_path_factory.mktemp("logs"), "--restart")
+    yield started
+    started.end(signal.SIGTERM)
+
+
+@pytest.fixture
+def policy(tiny_qwen2):
+    return PolicySpec(path=str(tiny_qwen2)).load()
+
+
+def requests(samples=2, step=0, prompts=PROMPTS):
+    return [
+        SampleRequest(
+            prompt_ids=prompt,
+            seeds=tuple(stream_seed(0, "test", step, place, k) for k in range(samples)),
+        )
+        for place, prompt in enumerate(prompts)
+    ]
+
+
+def gap(policy, asked, found, temperature):
+    """Largest distance of the servers' log-probs from the policy's, in nats."""
+    gaps = []
+    for request, rows in zip(asked, found, strict=True):
+        for row in rows:
+            ids = torch.tensor([[*request.prompt_ids, *row.token_ids]])
+            with torch.no_grad():
+                logp, _ = policy(
+                    ids, torch.ones_like(ids).bool(), len(row.token_ids), temperature=temperature
+                )
+            gaps.append((logp[0] - torch.tensor(row.logprobs)).abs().max())
+    return float(max(gaps))
+
+
+def update(policy, step):
+    """Move every weight, the tied embedding among them."""
+    generator = torch.Generator().manual_seed(step)
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter.add_(0.05 * torch.randn(parameter.shape, generator=generator))
+
+
+def follow(sampler, policy, updates):
+    """After every update, the servers' log-probs and greedy tokens are the policy's own."""
+    judge = TransformersSampler()
+    texts = []
+    for step in range(updates + 1):
+        if step > 0:
+            update(policy, step)
+        sampler.push_weights(policy, step)
+        judge.push_weights(policy, step)
+        asked = requests(step=step)
+        # The same long prompt is asked for each time: its cached keys must be forgotten.
+        found = sampler.generate(asked, SamplingSettings(temperature=0.7, max_tokens=12))
+        assert [len(rows) for rows in found] == [2, 2, 2]
+        assert gap(policy, asked, found, 0.7) < 1e-5, step
+        if step in (0, 1, updates // 2, updates):
+            greedy = [rows[0].token_ids for rows in sampler.generate(asked, GREEDY)]
+            assert greedy == [rows[0].token_ids for rows in judge.generate(asked, GREEDY)]
+            texts.append(greedy)
+    assert all(first != second for first, second in zip(texts, texts[1:], strict=False))
+
+
+def test_after_every_update_the_servers_are_the_policy(servers, policy):
+    sampler = servers.sampler()
+    sampler.check(None, [GREEDY])
+    assert sampler.longest_prompt(None) == 255
+    follow(sampler, policy, 20)
+    sampler.close()
+    # Another trainer with the same version numbers pushes for itself.
+    follow(servers.sampler(), policy, 2)
+    assert not list(Path("/dev/shm").glob("gtpo-lit-*"))
+
+
+def test_completions_do_not_depend_on_servers(servers, policy):
+    settings = SamplingSettings(max_tokens=20)
+    asked = requests(samples=4, prompts=tuple((4, 5, 6 + index) for index in range(12)))
+    found = []
+    for urls in (servers.urls, servers.urls[:1], servers.urls[1:]):
+        sampler = servers.sampler(*urls)
+        sampler.push_weights(policy, 0)
+        found.append(sampler.generate(asked, settings))
+        sampler.close()
+    tokens = [[[row.token_ids for row in rows] for rows in part] for part in found]
+    assert tokens[0] == tokens[1] == tokens[2]
+    assert len({row for rows in tokens[0] for row in rows}) > 40
+    for rows in found[0]:
+        for row in rows:
+            assert (row.finish_reason == "stop") == (row.token_ids[-1] == 1)
+            assert row.finish_reason == "stop" or len(row.token_ids) == 20
+
+
+def test_two_ranks_with_two_servers_learn_as_one(servers, runs, tiny_qwen2):
+    options = (
+        f"--model.policy.path={tiny_qwen2}",
+        "--data.sampler=gtpo_lit.sampling.vllm_server.VLLMServerSampler",
+        f"--data.sampler.urls=[{','.join(servers.urls)}]",
+    )
+    one = runs.apart("--run.name=one", *options)
+    assert one.returncode == 0, one.stderr[-3000:]
+    two = runs.apart(
+        "--run.name=two", "--data.micro_batches=2", "--config=configs/strategy/ddp.yaml", *options
+    )
+    assert two.returncode == 0, two.stderr[-3000:]
+    ours, theirs = runs.rows(name="one"), runs.rows(name="two")
+    assert len(ours) == len(theirs) == 3
+    for first, second in zip(ours, theirs, strict=True):
+        assert first.keys() == second.keys()
+        for name in first:
+            if first[name]:
+                wanted = pytest.approx(float(second[name]), rel=1e-4, abs=1e-4)
+                assert float(first[name]) == wanted, name
+
+
+def test_a_server_killed_in_mid_step_costs_nothing_and_comes_back(servers, policy):
+    settings = SamplingSettings(max_tokens=200)
+    asked = requests(samples=8, prompts=tuple((4, 5, 6 + index) for index in range(24)))
+    sampler = servers.sampler(requests_in_flight=4, retries=1)
+    sampler.push_weights(policy, 0)
+    wanted = sampler.generate(asked, settings)
+    assert gap(policy, asked, wanted, 1.0) < 1e-4
+    victim = servers.groups[0]
+
+    def kill():
+        # In the middle: it has answered once, and has more in hand.
+        engine = next(e for e in sampler._engines if e.url == servers.urls[0])
+        wait_until(lambda: len(engine.client._open) == 4, timeout=60, interval=0.005)
+        time.sleep(0.3)
+        os.killpg(victim, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    found = sampler.generate(asked, settings)
+    killer.join()
+    assert list(sampler._fleet.out) == [servers.urls[0]]
+    assert sampler.redone >= 1
+    assert [[row.token_ids for row in rows] for rows in found] == [
+        [row.token_ids for row in rows] for rows in wanted
+    ]
+    assert gap(policy, asked, found, 1.0) < 1e-4
+    # The script starts another; it gets its weights at the next push and works again.
+    engine = next(e for e in sampler._engines if e.url == servers.urls[0])
+    engine.restart()
+    assert wait_until(engine.healthy, timeout=START_SECONDS)
+    assert engine.weight_version() == "default"
+    update(policy, 1)
+    sampler.push_weights(policy, 1)
+    assert sampler._fleet.out == {}
+    found = sampler.generate(asked, settings)
+    assert gap(policy, asked, found, 1.0) < 1e-4
+    assert engine.weight_version() == sampler._label
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_untied_llama_follows_and_nothing_is_left_at_the_end(number, tiny_untied_llama, tmp_path):
+    servers = Servers(tiny_untied_llama, 1, tmp_path)
+    try:
+        sampler = servers.sampler()
+        follow(sampler, PolicySpec(path=str(tiny_untied_llama)).load(), 4)
+        assert processes(servers.groups[0])
+    finally:
+        code = servers.end(number)
+    assert code == (130 if number == signal.SIGINT else 143)
+    assert processes(servers.groups[0]) == []
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("127.0.0.1", servers.port))
