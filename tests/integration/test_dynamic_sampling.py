@@ -22,9 +22,9 @@ def test_steps_are_full_of_mixed_groups(runs):
 
 
 def test_a_run_in_which_nothing_is_ever_right_goes_on_and_moves_nothing(runs):
-    # A whole response is never the answer alone: every group is all wrong.
+    # The policy never writes a box, so that every group is all wrong.
     options = (
-        "--data.reward.accuracy.init_args.extract=whole",
+        "--data.reward.accuracy.init_args.extract=boxed",
         f"{RULE}=2",
         "--model.optimizer.init_args.weight_decay=0.5",
     )
