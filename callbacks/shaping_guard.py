@@ -22,7 +22,8 @@ class ShapingGuard(Callback):
 
     It stops when `train/shaping/conservation_gap` is above `tolerance` or NaN, and when for
     `patience` RL steps in a row `train/shaping/shapeable_fraction` was above 0 (the entropy weight
-    is positive, and a mixed group had two members of one side at some position) while
+    is positive, and in a mixed group two members of one side differ in what they have read at some
+    position) while
     `train/shaping/shaped_fraction` was 0 (no advantage differed from what even shares give). A step
     that could not shape ends the row. No weight moves in the step that is stopped, its row is not
     in `metrics.csv`, and the checkpoints of the steps before it stay.
@@ -31,7 +32,7 @@ class ShapingGuard(Callback):
     rank zero. With an algorithm that logs none, the guard says so once and does nothing.
     """
 
-    def __init__(self, tolerance: float = 1e-4, patience: int | None = 5) -> None:
+    def __init__(self, tolerance: float = 1e-4, patience: int | None = 10) -> None:
         """Check the options.
 
         Args:

@@ -13,7 +13,7 @@ from gtpo_lit.algorithms.algorithm import (
     sequence_ratio_level,
 )
 from gtpo_lit.algorithms.gtpo import check_shaping, check_weights
-from gtpo_lit.algorithms.shaping_diagnostics import shaping_diagnostics
+from gtpo_lit.algorithms.shaping_diagnostics import read_before, shaping_diagnostics
 from gtpo_lit.functional.advantages import Scale, normalize_sequences
 from gtpo_lit.functional.placebo import ShareWeights
 from gtpo_lit.functional.shaping import (
@@ -138,6 +138,7 @@ class GRPOS(Algorithm):
             shares=shares,
             entropy=plain,
             alive=alive,
+            context=read_before(rollouts)[:, -1:],
             weights=(self.beta1, self.beta2),
             bounds=(self.entropy_floor, self.entropy_clip),
         )

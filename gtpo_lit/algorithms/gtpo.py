@@ -7,7 +7,7 @@ from typing import ClassVar, get_args
 from torch import Tensor
 
 from gtpo_lit.algorithms.algorithm import Algorithm, content_seed, group_diagnostics
-from gtpo_lit.algorithms.shaping_diagnostics import shaping_diagnostics
+from gtpo_lit.algorithms.shaping_diagnostics import read_before, shaping_diagnostics
 from gtpo_lit.functional.advantages import Normalisation, Scope, normalize_tokens
 from gtpo_lit.functional.placebo import ShareWeights
 from gtpo_lit.functional.shaping import bounded_entropy, token_rewards, token_shares
@@ -127,6 +127,7 @@ class GTPO(Algorithm):
             shares=shares,
             entropy=rollouts.entropy,
             alive=rollouts.mask,
+            context=read_before(rollouts)[:, :-1],
             weights=(self.alpha1, self.alpha2),
             bounds=(self.entropy_floor, self.entropy_clip),
         )

@@ -13,7 +13,7 @@ from gtpo_lit.functional.advantages import normalize_sequences
 from gtpo_lit.functional.conservation import conservation_gap, effective_members, sign_flips
 from gtpo_lit.functional.masked import masked_mean
 from gtpo_lit.functional.placebo import ShareWeights
-from gtpo_lit.functional.shaping_reach import moved_by_bounds, shapeable
+from gtpo_lit.functional.shaping_reach import context_keys, moved_by_bounds, shapeable
 from gtpo_lit.types import Rollouts
 
 # Advantages are of order one; those within this of each other (absolute plus relative) are the
@@ -38,6 +38,7 @@ def shaping_diagnostics(
     shares: Tensor,
     entropy: Tensor,
     alive: Tensor,
+    context: Tensor,
     weights: tuple[float, float],
     bounds: tuple[float, tuple[float, float] | None],
 ) -> dict[str, float]:
@@ -50,6 +51,7 @@ def shaping_diagnostics(
         shares: of the same shape.
         entropy: of the same shape, before floor and clip.
         alive: bool of the same shape: what shares.
+        context: int64 of the same shape: keys of the tokens that the entropy comes from.
         weights: of the outcome and of the entropy share.
         bounds: floor and clip of the entropies.
     """
@@ -73,9 +75,15 @@ def shaping_diagnostics(
             rollouts,
             rollouts.advantages,
             even=even_advantages(algorithm, rollouts),
-            could=shapeable(alive & wanted, correct, group).expand_as(rollouts.mask),
+            could=shapeable(alive & wanted, context, correct, group).expand_as(rollouts.mask),
         )
     return {name: float(value) for name, value in metrics.items()}
+
+
+def read_before(rollouts: Rollouts) -> Tensor:
+    """[B, T + 1] int64 `context_keys` of the responses, holes of the mask included."""
+    real = rollouts.attention_mask[:, -rollouts.mask.shape[1] :]
+    return context_keys(rollouts.response_ids, real)
 
 
 def _credit_diagnostics(

@@ -10,12 +10,18 @@ PLACEBOS = ["entropy", "shuffled", "random", "constant", "inverted"]
 
 
 def step(entropy, mask, correct, group=None, *, reward=None, penalty=None, dtype=torch.float64):
-    """A step with these entropies and no tokens to speak of."""
-    mask = torch.tensor(mask).bool()
+    """A step with these entropies.
+
+    Each response begins with a token of its own that the policy did not write, so that no two have
+    read the same.
+    """
+    rows = torch.arange(len(mask))
+    mask = torch.nn.functional.pad(torch.tensor(mask), (1, 0)).bool()
+    real = mask | (torch.arange(mask.shape[1]) == 0)
     correct = torch.tensor(correct)
     return Rollouts(
-        input_ids=torch.arange(mask.numel()).reshape(mask.shape),
-        attention_mask=mask,
+        input_ids=rows[:, None].expand(mask.shape).clone(),
+        attention_mask=real,
         mask=mask,
         loss_mask=mask,
         group=torch.zeros(len(mask)).long() if group is None else torch.tensor(group),
@@ -24,7 +30,7 @@ def step(entropy, mask, correct, group=None, *, reward=None, penalty=None, dtype
         truncated=torch.zeros(len(mask)).bool(),
         temperature=1.0,
         logp_old=torch.zeros(mask.shape, dtype=dtype),
-        entropy=torch.tensor(entropy, dtype=dtype),
+        entropy=torch.nn.functional.pad(torch.tensor(entropy, dtype=dtype), (1, 0)),
         penalty=None if penalty is None else torch.tensor(penalty, dtype=dtype),
     )
 
@@ -64,6 +70,24 @@ def test_grpo_s_by_hand():
     assert found["effective_sequences"] == pytest.approx((right + wrong) / 2)
     assert found["shapeable_fraction"] == 1.0
     assert found["shaped_fraction"] == found["changed_fraction"] == 1.0
+
+
+def test_what_has_read_the_same_could_not_be_shaped():
+    # A policy that is sure of itself writes one answer again and again.
+    copies = two_and_two().replace(input_ids=torch.ones(4, 3).long())
+    copies = copies.replace(entropy=torch.tensor([0.0, 3.0, 2.0]).double().expand(4, 3))
+    for algorithm in (GTPO(), GRPOS()):
+        same = copies.replace(
+            mask=copies.mask[:1].expand(4, 3), attention_mask=torch.ones(4, 3) > 0
+        )
+        found = numbers(algorithm, same)
+        assert found["shapeable_fraction"] == found["shaped_fraction"] == 0.0
+    other = copies.input_ids.clone()
+    other[3, 1] = 2
+    # The wrong ones differ in their first counted token; GTPO has one more to shape, after it.
+    found = numbers(GTPO(), same.replace(input_ids=other))
+    assert (found["shapeable_fraction"], found["shaped_fraction"]) == (2 / 8, 0.0)
+    assert numbers(GRPOS(), same.replace(input_ids=other))["shapeable_fraction"] == 4 / 8
 
 
 def test_fractions_of_grpo_s_weigh_tokens():
@@ -159,8 +183,8 @@ def test_changed_is_against_grpo_on_the_same_rewards_and_penalties():
 def test_an_empty_sequence_enters_no_comparison():
     extra = two_and_two()
     alone = step(
-        [*extra.entropy.tolist(), [0.0, 0.0]],
-        [*extra.mask.tolist(), [False, False]],
+        [*extra.entropy[:, 1:].tolist(), [0.0, 0.0]],
+        [*extra.mask[:, 1:].tolist(), [False, False]],
         [*extra.correct.tolist(), False],
     )
     for algorithm in (GTPO(normalisation="anchored"), GRPOS()):

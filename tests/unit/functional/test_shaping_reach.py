@@ -3,11 +3,16 @@
 import torch
 
 from gtpo_lit.functional.shaping import bounded_entropy
-from gtpo_lit.functional.shaping_reach import moved_by_bounds, shapeable
+from gtpo_lit.functional.shaping_reach import context_keys, moved_by_bounds, shapeable
 
 
 def rows(*values):
     return torch.tensor(values).bool()
+
+
+def apart(alive):
+    """Contexts that are all different."""
+    return torch.arange(alive.numel()).reshape(alive.shape)
 
 
 def test_two_members_of_a_side_must_be_alive_at_the_position_in_a_mixed_group():
@@ -15,7 +20,7 @@ def test_two_members_of_a_side_must_be_alive_at_the_position_in_a_mixed_group():
     group = torch.tensor([0, 1, 0, 1, 0, 2, 2])
     correct = torch.tensor([True, True, True, True, False, True, False])
     alive = rows([1, 1, 0], [1, 1, 1], [1, 0, 1], [1, 1, 1], [1, 1, 1], [1, 1, 1], [1, 1, 1])
-    assert shapeable(alive, correct, group).int().tolist() == [
+    assert shapeable(alive, apart(alive), correct, group).int().tolist() == [
         [1, 0, 0],
         [0, 0, 0],
         [1, 0, 0],
@@ -28,8 +33,45 @@ def test_two_members_of_a_side_must_be_alive_at_the_position_in_a_mixed_group():
 
 def test_a_group_that_is_mixed_by_an_empty_sequence_alone_is_not_mixed():
     group, correct = torch.zeros(3).long(), torch.tensor([True, True, False])
-    assert not shapeable(rows([1, 1], [1, 1], [0, 0]), correct, group).any()
-    assert shapeable(rows([1, 1], [1, 1], [0, 1]), correct, group).sum() == 4
+    alone = rows([1, 1], [1, 1], [0, 0])
+    assert not shapeable(alone, apart(alone), correct, group).any()
+    mixed = rows([1, 1], [1, 1], [0, 1])
+    assert shapeable(mixed, apart(mixed), correct, group).sum() == 4
+
+
+def test_copies_of_one_answer_cannot_be_shaped_and_one_that_differs_shapes_all_of_its_side():
+    group, correct = torch.zeros(4).long(), torch.tensor([True, True, True, False])
+    response = torch.tensor([[7, 8, 9, 4], [7, 8, 9, 4], [7, 5, 9, 4], [7, 8, 9, 4]])
+    every = torch.ones(4, 4).bool()
+    keys = context_keys(response, every)
+    # The third answer departs at t = 1, so entropies can differ from t = 2 on.
+    assert shapeable(every, keys[:, :-1], correct, group).int().tolist() == [
+        [0, 0, 1, 1],
+        [0, 0, 1, 1],
+        [0, 0, 1, 1],
+        [0, 0, 0, 0],
+    ]
+    assert shapeable(every[:, :1], keys[:, -1:], correct, group).tolist() == [
+        [True],
+        [True],
+        [True],
+        [False],
+    ]
+    # Once it has ended, the copies are by themselves.
+    ended = every.clone()
+    ended[2, 3:] = False
+    assert shapeable(ended, keys[:, :-1], correct, group)[:, 3].tolist() == [False] * 4
+
+
+def test_keys_are_equal_for_equal_tokens_alone_padding_apart():
+    response = torch.tensor([[0, 3, 0], [0, 3, 0], [3, 0, 0]])
+    real = rows([1, 1, 1], [1, 1, 0], [1, 1, 0])
+    keys = context_keys(response, real)
+    assert (keys[0] == keys[1]).tolist() == [True, True, True, False]
+    # The same tokens in another order are another context.
+    assert (keys[1] == keys[2]).tolist() == [True, False, False, False]
+    many = torch.arange(100_000)[:, None]
+    assert context_keys(many, torch.ones_like(many).bool())[:, 1].unique().numel() == 100_000
 
 
 def test_each_bound_moves_what_lies_beyond_it():
