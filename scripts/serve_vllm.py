@@ -34,7 +34,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def main() -> int:
-    """Run the servers until told to stop, or until one of them ends."""
+    """Run the servers until told to stop, or until none is left."""
     options = parse()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     servers: list[Server] = []
@@ -44,10 +44,7 @@ def main() -> int:
             servers.append(Server(options, model, number))
         wait_for_all(servers, options.start_timeout)
         print(f"ready: --data.sampler.urls={[server.url for server in servers]}", flush=True)
-        while True:
-            for server in servers:
-                server.check(restart=options.restart)
-            time.sleep(0.5)
+        watch(servers, restart=options.restart)
     except (RuntimeError, ValueError) as error:
         print(f"serve_vllm: {error}", file=sys.stderr)
         return 1
@@ -55,6 +52,7 @@ def main() -> int:
         return 130
     finally:
         stop_all(servers)
+    return 1
 
 
 class Server:
@@ -74,6 +72,7 @@ class Server:
 
     def start(self) -> subprocess.Popen[bytes]:
         """Start the process; its output goes to the log, or to where ours goes."""
+        self.was_up = False
         output: Any = None
         if self.log is not None:
             self.log.parent.mkdir(parents=True, exist_ok=True)
@@ -93,27 +92,20 @@ class Server:
                 output.close()
 
     def up(self) -> bool:
-        """Whether it answers.
+        """Whether it answers, or did so once."""
+        if not self.was_up:
+            with contextlib.suppress(ServerError):
+                self.client.get("/health", timeout=5.0)
+                self.was_up = True
+        return self.was_up
 
-        Raises:
-            RuntimeError: its process ended.
-        """
-        self.check(restart=False)
-        with contextlib.suppress(ServerError):
-            self.client.get("/health", timeout=5.0)
-            return True
-        return False
-
-    def check(self, *, restart: bool) -> None:
-        """See that the process is there; start another in its place, or raise RuntimeError."""
-        if (code := self.process.poll()) is None:
-            return
+    def ended(self) -> str | None:
+        """How its process ended; None while it runs."""
+        code = self.process.poll()
+        if code is None:
+            return None
         said = "" if self.log is None else f"; see {self.log}"
-        if not restart:
-            raise RuntimeError(f"{self.url} ended with exit code {code}{said}")
-        print(f"{self.url} ended with exit code {code} and starts again{said}", flush=True)
-        self.signal(signal.SIGKILL)  # what it may have left behind
-        self.process = self.start()
+        return f"{self.url} ended with exit code {code}{said}"
 
     def signal(self, number: int) -> None:
         """Send a signal to the process and all that it started."""
@@ -138,7 +130,12 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--kv-cache-mib", type=int, help="cache size (default on CPUs: 512)")
     parser.add_argument("--logs", help="folder for the servers' output (default: shown here)")
     parser.add_argument("--start-timeout", type=float, default=600.0, help="in seconds")
-    parser.add_argument("--restart", action="store_true", help="start servers that end again")
+    parser.add_argument(
+        "--restart",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="start servers that end again (on)",
+    )
     parser.add_argument("extra", nargs="*", help="after --: further options of vllm serve")
     options = parser.parse_args()
     for name in ("servers", "port", "tensor_parallel", "max_num_seqs"):
@@ -229,18 +226,47 @@ def end_with_parent() -> None:
 
 
 def wait_for_all(servers: list[Server], timeout: float) -> None:
-    """Return when all servers answer, and say so one by one."""
+    """Return when all servers answer, and say so one by one.
+
+    Raises:
+        RuntimeError: one ended, or is not up in time.
+    """
     start = time.monotonic()
     waiting = list(servers)
     while waiting:
-        for server in [server for server in waiting if server.up()]:
-            waiting.remove(server)
-            took = time.monotonic() - start
-            print(
-                f"{server.url} is up after {took:.0f} s, process {server.process.pid}", flush=True
-            )
-        if waiting and time.monotonic() - start > timeout:
-            raise RuntimeError(f"{waiting[0].url} is not up after {timeout:.0f} s")
+        took = time.monotonic() - start
+        for server in list(waiting):
+            if (end := server.ended()) is not None:
+                raise RuntimeError(end)
+            if server.up():
+                waiting.remove(server)
+                print(
+                    f"{server.url} is up after {took:.0f} s, process {server.process.pid}",
+                    flush=True,
+                )
+            elif took > timeout:
+                raise RuntimeError(f"{server.url} is not up after {timeout:.0f} s")
+        time.sleep(0.5)
+
+
+def watch(servers: list[Server], *, restart: bool) -> None:
+    """Start servers that end again; return when none is left.
+
+    One that ends before it was up would do so for ever, and is left alone.
+    """
+    left = list(servers)
+    while left:
+        for server in list(left):
+            server.up()
+            if (end := server.ended()) is None:
+                continue
+            server.signal(signal.SIGKILL)  # what it may have left behind
+            if restart and server.was_up:
+                print(f"{end}; it starts again", flush=True)
+                server.process = server.start()
+            else:
+                print(f"{end}; it is given up", flush=True)
+                left.remove(server)
         time.sleep(0.5)
 
 
