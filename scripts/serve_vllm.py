@@ -37,6 +37,8 @@ def main() -> int:
     """Run the servers until told to stop, or until none is left."""
     options = parse()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    # A shell starts what runs in the background with this one ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     servers: list[Server] = []
     try:
         model = PolicySpec(path=options.model).resolve()
@@ -107,10 +109,22 @@ class Server:
         said = "" if self.log is None else f"; see {self.log}"
         return f"{self.url} ended with exit code {code}{said}"
 
-    def signal(self, number: int) -> None:
-        """Send a signal to the process and all that it started."""
-        with contextlib.suppress(ProcessLookupError):
+    def signal(self, number: int) -> bool:
+        """Send a signal to the process and all that it started; false if nothing is left."""
+        try:
             os.killpg(self.process.pid, number)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def end_rest(self, deadline: float) -> None:
+        """End what is left of the group: kindly, so that it frees shared memory, then not."""
+        self.signal(signal.SIGTERM)
+        while self.signal(0) and time.monotonic() < deadline:
+            self.process.poll()
+            time.sleep(0.1)
+        self.signal(signal.SIGKILL)
+        self.process.wait()
 
 
 def parse() -> argparse.Namespace:
@@ -260,7 +274,7 @@ def watch(servers: list[Server], *, restart: bool) -> None:
             server.up()
             if (end := server.ended()) is None:
                 continue
-            server.signal(signal.SIGKILL)  # what it may have left behind
+            server.end_rest(time.monotonic() + GRACE_SECONDS)
             if restart and server.was_up:
                 print(f"{end}; it starts again", flush=True)
                 server.process = server.start()
@@ -272,16 +286,16 @@ def watch(servers: list[Server], *, restart: bool) -> None:
 
 def stop_all(servers: list[Server]) -> None:
     """End all servers and what they started; those that do not listen are killed."""
-    # A second Ctrl-C must not stop the stopping.
+    # A second one must not stop the stopping.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     for server in servers:
         server.signal(signal.SIGTERM)
     end = time.monotonic() + GRACE_SECONDS
     for server in servers:
         with contextlib.suppress(subprocess.TimeoutExpired):
             server.process.wait(max(0.0, end - time.monotonic()))
-        server.signal(signal.SIGKILL)
-        server.process.wait()
+        server.end_rest(end)
 
 
 if __name__ == "__main__":

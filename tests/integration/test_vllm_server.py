@@ -228,7 +228,7 @@ def test_a_server_killed_in_mid_step_costs_nothing_and_comes_back(servers, polic
         engine = next(e for e in sampler._engines if e.url == servers.urls[0])
         wait_until(lambda: len(engine.client._open) == 4, timeout=60, interval=0.005)
         time.sleep(0.3)
-        os.killpg(victim, signal.SIGKILL)
+        os.kill(victim, signal.SIGKILL)
 
     killer = threading.Thread(target=kill)
     killer.start()
