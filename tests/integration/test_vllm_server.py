@@ -85,6 +85,14 @@ class Servers:
     def sampler(self, *urls, **options):
         return VLLMServerSampler(urls=urls or self.urls, start_timeout=START_SECONDS, **options)
 
+    def assert_nothing_is_left(self):
+        assert [processes(group) for group in self.groups] == [[]] * len(self.groups)
+        assert not list(Path("/dev/shm").glob("gtpo-lit-*"))
+        for index in range(len(self.urls)):
+            with socket.socket() as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(("127.0.0.1", self.port + index))
+
     def end(self, number):
         self.script.send_signal(number)
         return self.script.wait(60)
@@ -92,9 +100,10 @@ class Servers:
 
 @pytest.fixture(scope="module")
 def servers(tiny_qwen2, tmp_path_factory):
-    started = Servers(tiny_qwen2, 2, tmp_path_factory.mktemp("logs"), "--restart")
+    started = Servers(tiny_qwen2, 2, tmp_path_factory.mktemp("logs"))
     yield started
-    started.end(signal.SIGTERM)
+    assert started.end(signal.SIGTERM) == 143
+    started.assert_nothing_is_left()
 
 
 @pytest.fixture
@@ -147,7 +156,7 @@ def follow(sampler, policy, updates):
         # The same long prompt is asked for each time: its cached keys must be forgotten.
         found = sampler.generate(asked, SamplingSettings(temperature=0.7, max_tokens=12))
         assert [len(rows) for rows in found] == [2, 2, 2]
-        assert gap(policy, asked, found, 0.7) < 1e-5, step
+        assert gap(policy, asked, found, 0.7) < 1e-4, step  # peaked logits: rounding is 1e-5
         if step in (0, 1, updates // 2, updates):
             greedy = [rows[0].token_ids for rows in sampler.generate(asked, GREEDY)]
             assert greedy == [rows[0].token_ids for rows in judge.generate(asked, GREEDY)]
@@ -163,7 +172,6 @@ def test_after_every_update_the_servers_are_the_policy(servers, policy):
     sampler.close()
     # Another trainer with the same version numbers pushes for itself.
     follow(servers.sampler(), policy, 2)
-    assert not list(Path("/dev/shm").glob("gtpo-lit-*"))
 
 
 def test_completions_do_not_depend_on_servers(servers, policy):
@@ -220,7 +228,7 @@ def test_a_server_killed_in_mid_step_costs_nothing_and_comes_back(servers, polic
         engine = next(e for e in sampler._engines if e.url == servers.urls[0])
         wait_until(lambda: len(engine.client._open) == 4, timeout=60, interval=0.005)
         time.sleep(0.3)
-        os.killpg(victim, signal.SIGKILL)
+        os.kill(victim, signal.SIGKILL)
 
     killer = threading.Thread(target=kill)
     killer.start()
@@ -245,17 +253,12 @@ def test_a_server_killed_in_mid_step_costs_nothing_and_comes_back(servers, polic
     assert engine.weight_version() == sampler._label
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_untied_llama_follows_and_nothing_is_left_at_the_end(number, tiny_untied_llama, tmp_path):
+def test_untied_llama_follows_and_ctrl_c_ends_all(tiny_untied_llama, tmp_path):
     servers = Servers(tiny_untied_llama, 1, tmp_path)
     try:
-        sampler = servers.sampler()
-        follow(sampler, PolicySpec(path=str(tiny_untied_llama)).load(), 4)
+        follow(servers.sampler(), PolicySpec(path=str(tiny_untied_llama)).load(), 4)
         assert processes(servers.groups[0])
     finally:
-        code = servers.end(number)
-    assert code == (130 if number == signal.SIGINT else 143)
-    assert processes(servers.groups[0]) == []
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind(("127.0.0.1", servers.port))
+        code = servers.end(signal.SIGINT)
+    assert code == 130
+    servers.assert_nothing_is_left()
