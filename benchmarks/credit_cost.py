@@ -15,8 +15,9 @@ import csv
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -31,6 +32,8 @@ from gtpo_lit.rollout.micro_batches import Cut
 from gtpo_lit.sampling.transformers import TransformersSampler
 from gtpo_lit.tasks import ChainSource, ExactReward, WeightedReward
 from gtpo_lit.types import Graded, Rollouts, SamplingSettings
+
+Work = Mapping[str, Callable[[], object]]
 
 # The first one is what the others are compared with.
 VARIANTS: dict[str, tuple[Algorithm, EntropySource]] = {
@@ -111,24 +114,22 @@ def credit(rollouts: Rollouts, algorithm: Algorithm) -> Rollouts:
 
 def measure(bench: Bench, *, pairs: int, sampling_pairs: int) -> Iterator[Measurement]:
     """Every measurement as it is made; round 0 warms up and is not among them."""
-    steps = {
-        name: lambda variant=variant: bench.step(*variant) for name, variant in VARIANTS.items()
-    }
+    steps: Work = {name: partial(bench.step, *variant) for name, variant in VARIANTS.items()}
     yield from _rounds("step", steps, pairs)
     rollouts = bench.scored("recompute")
-    credits: dict[str, Callable[[], object]] = {
-        name: lambda algorithm=algorithm: credit(rollouts, algorithm)
+    credits: Work = {
+        name: partial(credit, rollouts, algorithm)
         for name, algorithm in (("DAPO", DAPO()), ("GTPO", GTPO()), ("GRPO-S", GRPOS()))
     }
     yield from _rounds("credit alone", credits, pairs)
-    samplings = {
-        name: lambda wanted=wanted: bench.sample(with_entropy=wanted)
+    samplings: Work = {
+        name: partial(bench.sample, with_entropy=wanted)
         for name, wanted in (("log-probs alone", False), ("and entropies", True))
     }
     yield from _rounds("sampling", samplings, sampling_pairs)
 
 
-def _rounds(part: str, work: dict[str, Callable[[], object]], pairs: int) -> Iterator[Measurement]:
+def _rounds(part: str, work: Work, pairs: int) -> Iterator[Measurement]:
     names = list(work)
     for number in range(pairs + 1 if pairs else 0):
         # Each variant has each place in turn; round 1 begins with the first, the baseline.
@@ -180,7 +181,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--policy", default="models/smollm2", help="folder, or embedded:<name>")
     parser.add_argument("--problems", type=int, default=2)
     parser.add_argument("--group_size", type=int, default=4)
-    parser.add_argument("--tokens", type=int, default=24, help="longest response")
+    parser.add_argument("--tokens", type=int, default=16, help="longest response")
     parser.add_argument("--micro_batches", type=int, default=2)
     parser.add_argument("--chunk_size", type=int, default=256, help="rows of the head at a time")
     parser.add_argument("--pairs", type=int, default=20)

@@ -15,7 +15,8 @@ import gtpo_lit
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-SOURCES = sorted(path for room in ("gtpo_lit", "callbacks") for path in (ROOT / room).rglob("*.py"))
+ROOMS = ("gtpo_lit", "callbacks", "benchmarks")
+SOURCES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 LONGEST_FILE = 260
 HEAVY = ("torch", "lightning", "transformers", "numpy", "matplotlib", "jsonargparse")
 
