@@ -25,7 +25,7 @@ class NCCLTransport:
         address: of the trainer's machine, as the servers see it.
     """
 
-    backend = "nccl"
+    backend: str | None = "nccl"
 
     def __init__(self, address: str) -> None:
         self.address = address

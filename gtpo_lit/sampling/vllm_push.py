@@ -48,7 +48,7 @@ class FileTransport:
     The file is there during the push alone, and only its owner can read it.
     """
 
-    backend = None
+    backend: str | None = None
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

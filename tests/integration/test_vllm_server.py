@@ -77,7 +77,9 @@ class Servers:
         logs = "".join(path.read_text()[-3000:] for path in Path(folder).glob("*.log"))
         assert done, logs
         assert self.script.poll() is None, "".join(self.lines) + logs
-        self.groups = [int(pid) for pid in re.findall(r"process (\d+)", "".join(self.lines))]
+        # They come up in any order.
+        said = re.findall(r"(http\S+) is up .* process (\d+)", "".join(self.lines))
+        self.groups = [int(dict(said)[url]) for url in self.urls]
 
     def _read(self):
         self.lines += self.script.stdout
