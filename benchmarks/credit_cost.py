@@ -68,9 +68,10 @@ class Bench:
         if with_entropy:
             sampler.ask_for_entropies()
         collector = self._collector("none", sampler)
-        return collector.grade(
+        answered, completions = collector.sample(
             self.drawn, self.settings, samples=self.group_size, stream=("train", 0)
         )
+        return collector.grade(answered, completions)
 
     def scored(self, source: EntropySource) -> Rollouts:
         """Rollouts with old log-probs, and entropies from `source`."""

@@ -45,7 +45,9 @@ def collected(policy, sampler, source, temperature=1.0):
     ]
     settings = SamplingSettings(max_tokens=12, temperature=temperature)
     sampler.push_weights(policy, 0)
-    graded = collector.grade(drawn, settings, samples=3, stream=("train", 0))
+    answered, completions = collector.sample(drawn, settings, samples=3, stream=("train", 0))
+    assert answered == drawn
+    graded = collector.grade(answered, completions)
     return collector.collect(drawn, graded, settings, policy, policy), graded
 
 
