@@ -12,9 +12,10 @@ from gtpo_lit.rollout.collector import Collector, credited
 from gtpo_lit.rollout.exchange import all_gather
 from gtpo_lit.rollout.host import PolicyHost
 from gtpo_lit.rollout.lazy_loader import LazyLoader
-from gtpo_lit.rollout.metrics import component_means, component_sums, step_metrics
+from gtpo_lit.rollout.metrics import step_metrics
 from gtpo_lit.rollout.micro_batches import Cut
 from gtpo_lit.rollout.problem_stream import ProblemStream, share_of
+from gtpo_lit.rollout.reward_metrics import ConstantRewards, merged, report, reward_metrics
 from gtpo_lit.rollout.scoring import score
 from gtpo_lit.sampling.sampler import Sampler
 from gtpo_lit.types import Graded, Rollouts, SamplingSettings
@@ -42,6 +43,7 @@ class RolloutFeed(LightningDataModule):
     seed: int
     sampler: Sampler
     collector: Collector
+    constant_rewards: ConstantRewards
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,8 +90,11 @@ class RolloutFeed(LightningDataModule):
             drawn, self.graded, self.sampling, host.policy, host.reference
         )
         self.rollouts = credited(rollouts, host.algorithm)
-        self.step_metrics = step_metrics(self.rollouts, host.algorithm) | component_means(
-            all_gather(component_sums(self.graded))
+        rewards = merged(all_gather(report(self.graded)))
+        self.step_metrics = (
+            step_metrics(self.rollouts, host.algorithm)
+            | reward_metrics(rewards)
+            | self.constant_rewards.update(rewards)
         )
         cut = self._cut()
         batches = cut.yield_for(rank, self.rollouts, host.algorithm, self._rescore)
