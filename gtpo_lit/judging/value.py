@@ -78,7 +78,11 @@ class Evaluation:
         if name in ("factorial", "binom"):
             return _counted(name, values)
         if name in ("floor", "ceil", "abs") and isinstance(values[0], Fraction):
-            exact = {"floor": math.floor, "ceil": math.ceil, "abs": abs}[name]
+            exact: dict[str, Callable[[Fraction], Any]] = {
+                "floor": math.floor,
+                "ceil": math.ceil,
+                "abs": abs,
+            }[name]
             return Fraction(exact(values[0]))
         if name == "root":
             return _root(values[0], values[1])
