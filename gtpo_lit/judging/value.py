@@ -78,7 +78,7 @@ class Evaluation:
         if name in ("factorial", "binom"):
             return _counted(name, values)
         if name in ("floor", "ceil", "abs") and isinstance(values[0], Fraction):
-            exact: dict[str, Callable[[Fraction], Any]] = {
+            exact: Callable[[Fraction], Any] = {
                 "floor": math.floor,
                 "ceil": math.ceil,
                 "abs": abs,
