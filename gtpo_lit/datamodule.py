@@ -15,10 +15,17 @@ from gtpo_lit.rollout.feed import RolloutFeed
 from gtpo_lit.rollout.host import check_counts, refuse_changes
 from gtpo_lit.rollout.length_penalty import LengthPenalty
 from gtpo_lit.rollout.problem_stream import LongPrompts, ProblemStream, refuse_overlap
+from gtpo_lit.rollout.reward_metrics import ConstantRewards
 from gtpo_lit.sampling.sampler import Sampler
 from gtpo_lit.sampling.settings import check_training_settings
 from gtpo_lit.sampling.transformers import TransformersSampler
-from gtpo_lit.tasks import ProblemSource, PromptTemplate, WeightedReward
+from gtpo_lit.tasks import (
+    ProblemSource,
+    PromptTemplate,
+    RewardTerm,
+    WeightedReward,
+    chosen_reward,
+)
 from gtpo_lit.types import SamplingSettings
 
 
@@ -38,6 +45,8 @@ class RolloutDataModule(RolloutFeed):
     Args:
         problems: what to train on.
         reward: how completions are scored; its accuracy term decides which are correct.
+        rewards: the same as a list of rewards with weights, of which one has `accuracy: true`.
+            Either this or `reward` must be given.
         validation: problem sets to evaluate on, by name.
         sampler: the engine; `TransformersSampler` if not given.
         prompt: how a problem becomes a prompt; its question alone if not given.
@@ -64,13 +73,16 @@ class RolloutDataModule(RolloutFeed):
             the policy's; off if not given.
         allow_biased_sampling: train on completions drawn with top-p, top-k or min-p although the
             importance ratio then compares different distributions.
+        constant_reward_steps: warn, once, if a reward gives every completion the same score for
+            this many RL steps.
         seed: names every random stream; the command line links it to `seed_everything`.
     """
 
     def __init__(
         self,
         problems: ProblemSource,
-        reward: WeightedReward,
+        reward: WeightedReward | None = None,
+        rewards: list[RewardTerm] | None = None,
         validation: dict[str, ProblemSource] | None = None,
         sampler: Sampler | None = None,
         prompt: PromptTemplate | None = None,
@@ -91,6 +103,7 @@ class RolloutDataModule(RolloutFeed):
         entropy_source: EntropySource = "recompute",
         correction: MismatchCorrection | None = None,
         allow_biased_sampling: bool = False,
+        constant_reward_steps: int = 20,
         seed: int = 0,
     ) -> None:
         super().__init__()
@@ -103,6 +116,7 @@ class RolloutDataModule(RolloutFeed):
             validation_batch=(validation_batch, 1),
             max_prompt_length=(max_prompt_length, 1),
             max_tokens_per_micro_batch=(max_tokens_per_micro_batch, 1),
+            constant_reward_steps=(constant_reward_steps, 1),
         )
         check_training_settings(sampling, allow_biased_sampling=allow_biased_sampling)
         self.problems = problems
@@ -128,9 +142,10 @@ class RolloutDataModule(RolloutFeed):
         self.overlong_filter = overlong_filter
         self.seed = seed
         self.validation_names = list(self.validation)
+        self.constant_rewards = ConstantRewards(constant_reward_steps)
         self.collector = Collector(
             sampler=self.sampler,
-            reward=reward,
+            reward=chosen_reward(reward, rewards),
             seed=seed,
             rows_per_forward=1,
             entropy_source=entropy_source,
@@ -172,6 +187,7 @@ class RolloutDataModule(RolloutFeed):
             "meaning": self._meaning(),
             "in_flight": self._in_flight,
             "position": self._position,
+            "constant_rewards": self.constant_rewards.state_dict(),
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -188,6 +204,7 @@ class RolloutDataModule(RolloutFeed):
             )
         refuse_changes("data", saved=state_dict["meaning"], now=self._meaning())
         self._position = state_dict["position"]
+        self.constant_rewards.load_state_dict(state_dict["constant_rewards"])
 
     def _render(
         self, source: ProblemSource, tokenizer: PreTrainedTokenizerBase, option: str

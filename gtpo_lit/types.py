@@ -88,6 +88,8 @@ class Graded:
     """Membership of O+, from the accuracy term alone."""
     components: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """The unweighted score of every reward term by name."""
+    incidents: Mapping[str, tuple[bool, ...]] = field(default_factory=dict)
+    """What went wrong in scoring which completion, by "<term>/<kind>" such as "math/timeouts"."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -106,6 +106,7 @@ class Collector:
                     components={
                         name: tuple(values[part]) for name, values in scores.components.items()
                     },
+                    incidents={name: flags[part] for name, flags in scores.incidents.items()},
                 )
             )
         return graded

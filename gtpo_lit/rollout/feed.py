@@ -16,9 +16,10 @@ from gtpo_lit.rollout.exchange import all_gather
 from gtpo_lit.rollout.host import PolicyHost
 from gtpo_lit.rollout.lazy_loader import LazyLoader
 from gtpo_lit.rollout.length_penalty import LengthPenalty
-from gtpo_lit.rollout.metrics import component_means, component_sums, step_metrics
+from gtpo_lit.rollout.metrics import step_metrics
 from gtpo_lit.rollout.micro_batches import Cut
 from gtpo_lit.rollout.problem_stream import ProblemStream, share_of
+from gtpo_lit.rollout.reward_metrics import ConstantRewards, merged, report, reward_metrics
 from gtpo_lit.rollout.scoring import score
 from gtpo_lit.sampling.sampler import Sampler
 from gtpo_lit.types import Graded, Rollouts, SamplingSettings
@@ -51,6 +52,7 @@ class RolloutFeed(LightningDataModule):
     seed: int
     sampler: Sampler
     collector: Collector
+    constant_rewards: ConstantRewards
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,9 +100,11 @@ class RolloutFeed(LightningDataModule):
             rollouts = without_truncated(rollouts)
         rollouts = penalised(rollouts, self.length_penalties, max_tokens=self.sampling.max_tokens)
         self.rollouts = credited(rollouts, host.algorithm)
+        rewards = merged(all_gather(report(self.graded)))
         self.step_metrics = {
             **step_metrics(self.rollouts, host.algorithm, self.collector.correction),
-            **component_means(all_gather(component_sums(self.graded))),
+            **reward_metrics(rewards),
+            **self.constant_rewards.update(rewards),
             **drawn_metrics,
         }
         self._warn_of_missing_logprobs(self.step_metrics["train/sampler_gap/missing_fraction"])

@@ -4,20 +4,31 @@ from gtpo_lit.tasks.chains import ChainSource
 from gtpo_lit.tasks.prompts import PromptTemplate, fit_prompts
 from gtpo_lit.tasks.reasoning_gym_source import ReasoningGymSource
 from gtpo_lit.tasks.rewards import (
+    ChoiceReward,
     ExactReward,
     FormatReward,
+    FunctionReward,
+    LengthReward,
+    MathReward,
+    NumericReward,
     ReasoningGymReward,
     Reward,
     RewardTerm,
     Scores,
     WeightedReward,
+    chosen_reward,
 )
 from gtpo_lit.tasks.source import ProblemSource, overlap, walk
 
 __all__ = [
     "ChainSource",
+    "ChoiceReward",
     "ExactReward",
     "FormatReward",
+    "FunctionReward",
+    "LengthReward",
+    "MathReward",
+    "NumericReward",
     "ProblemSource",
     "PromptTemplate",
     "ReasoningGymReward",
@@ -26,6 +37,7 @@ __all__ = [
     "RewardTerm",
     "Scores",
     "WeightedReward",
+    "chosen_reward",
     "fit_prompts",
     "overlap",
     "walk",

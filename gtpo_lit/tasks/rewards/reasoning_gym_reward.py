@@ -4,27 +4,35 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 from gtpo_lit.tasks.answers import Extract, check_extract, extract_answer
-from gtpo_lit.tasks.reasoning_gym_tasks import build_task, isolated_random
-from gtpo_lit.tasks.rewards.reward import Reward
+from gtpo_lit.tasks.pool import Limits
+from gtpo_lit.tasks.reasoning_gym_tasks import check_task
+from gtpo_lit.tasks.rewards.pooled import OnError, PooledReward
+from gtpo_lit.tasks.rewards.reward import Marks
 from gtpo_lit.types import Problem
 
+JUDGE = "gtpo_lit.judging.gym_task:judge"
 
-class ReasoningGymReward(Reward):
+
+class ReasoningGymReward(PooledReward):
     """What the task's own `score_answer` says about the answer found in the response.
 
     Only for problems of a `ReasoningGymSource`, whose metadata it reads.
 
-    Beware: some scorers (`n_queens`, `binary_matrix`, `spiral_matrix`, `string_insertion`, and the
-    symbolic ones such as `countdown` and `simple_integration`) evaluate the answer as Python or as
-    a formula, in this process and without a time limit.
+    Some scorers (`n_queens`, `binary_matrix`, `spiral_matrix`, `string_insertion`, and the symbolic
+    ones such as `countdown` and `simple_integration`) evaluate the answer as Python or as a
+    formula. All run in worker processes, within the limits.
     """
 
     def __init__(
-        self, binary: bool = True, extract: Extract = "answer_tag", require_think: bool = False
+        self,
+        binary: bool = True,
+        extract: Extract = "answer_tag",
+        require_think: bool = False,
+        limits: Limits = Limits(),  # noqa: B008 (frozen)
+        on_error: OnError = "zero",
     ) -> None:
         r"""Choose how to score.
 
@@ -36,10 +44,14 @@ class ReasoningGymReward(Reward):
                 follows the last `</think>` is read.
             require_think: whether a response without `</think>` has no answer at all; for models
                 whose prompt already opens `<think>`.
+            limits: what judging one answer may cost.
+            on_error: "zero", or "stop" to end the run if a worker fails. An answer that breaks the
+                task's scorer is wrong, not an error.
 
         Raises:
             ValueError: if `extract` is unknown.
         """
+        super().__init__(limits, on_error)
         check_extract(extract)
         self.binary = binary
         self.extract: Extract = extract
@@ -55,12 +67,22 @@ class ReasoningGymReward(Reward):
         Raises:
             ValueError: for a problem of another source.
         """
-        return [
-            self._grade_one(completion, problem)
+        return list(self.mark(completions, problems).scores)
+
+    def mark(self, completions: list[str], problems: Sequence[Problem]) -> Marks:
+        """The scores, and which answers ran out of time or failed."""
+        jobs = [
+            self._job(completion, problem)
             for completion, problem in zip(completions, problems, strict=True)
         ]
+        marks = self.judge_all(JUDGE, jobs)
+        if not self.binary:
+            return marks
+        return Marks(
+            scores=[float(score >= 1.0) for score in marks.scores], incidents=marks.incidents
+        )
 
-    def _grade_one(self, completion: str, problem: Problem) -> float:
+    def _job(self, completion: str, problem: Problem) -> dict[str, Any] | float:
         if not {"task", "config", "entry"} <= problem.metadata.keys():
             raise ValueError(
                 f"ReasoningGymReward needs problems of a ReasoningGymSource; problem "
@@ -69,15 +91,11 @@ class ReasoningGymReward(Reward):
         answer = extract_answer(completion, self.extract, require_think=self.require_think)
         if answer is None:
             return 0.0
-        scorer = _scorer(problem.metadata["task"], json.dumps(problem.metadata["config"]))
-        try:
-            with isolated_random(0):
-                score = float(scorer.score_answer(answer, problem.metadata["entry"]))
-        except (Exception, SystemExit):  # a model's answer that breaks the scorer is wrong
-            return 0.0
-        return float(score >= 1.0) if self.binary else score
-
-
-@lru_cache(maxsize=16)
-def _scorer(task: str, config: str) -> Any:
-    return build_task(task, json.loads(config), seed=0, size=100)
+        task, config = problem.metadata["task"], problem.metadata["config"]
+        check_task(task, config)
+        return {
+            "answer": answer,
+            "task": task,
+            "config": json.dumps(config),
+            "entry": problem.metadata["entry"],
+        }

@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from gtpo_lit.types import Problem
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Marks:
+    """What a reward says about N completions, in their order."""
+
+    scores: Sequence[float]
+    """[N] finite scores."""
+    incidents: Mapping[str, Sequence[bool]] = field(default_factory=dict)
+    """[N] by kind, such as "timeouts": whether it happened to the completion."""
 
 
 class Reward(ABC):
@@ -18,3 +29,7 @@ class Reward(ABC):
     def grade(self, completions: list[str], problems: Sequence[Problem]) -> list[float]:
         """One finite score for each completion, given its problem."""
         return self.score(completions, [problem.answer for problem in problems])
+
+    def mark(self, completions: list[str], problems: Sequence[Problem]) -> Marks:
+        """The scores of `grade`, and what went wrong on the way."""
+        return Marks(scores=self.grade(completions, problems))

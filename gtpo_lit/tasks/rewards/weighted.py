@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gtpo_lit.tasks.rewards.reward import Reward
 from gtpo_lit.types import Problem
@@ -16,20 +16,27 @@ ACCURACY = "accuracy"
 
 @dataclass(frozen=True, kw_only=True)
 class RewardTerm:
-    """One more reward beside the accuracy.
+    """One reward of a sum.
 
     Args:
-        name: becomes a part of metric names; letters, digits, `_`, `.` and `-`.
         reward: what scores the responses.
         weight: what its score is multiplied by in the total; may be negative.
+        name: becomes a part of metric names; letters, digits, `_`, `.` and `-`. If empty, the
+            name of the class: "math" for `MathReward`.
+        accuracy: whether this is the term that decides what is correct; for `data.rewards`.
     """
 
-    name: str
     reward: Reward
     weight: float = 1.0
+    name: str = ""
+    accuracy: bool = False
 
     def __post_init__(self) -> None:
         """Raise `ValueError` for a name or weight that cannot be used."""
+        if not self.name:
+            words = type(self.reward).__name__.removesuffix("Reward") or "reward"
+            name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", words).lower()
+            object.__setattr__(self, "name", name)
         if not re.fullmatch(r"[A-Za-z0-9_.\-]+", self.name):
             raise ValueError(f"name of a reward term must be a plain word, got {self.name!r}")
         if self.name in ("mean", "std"):
@@ -49,7 +56,9 @@ class Scores:
     correct: tuple[bool, ...]
     """[N]: whether the accuracy is above the threshold; nothing else enters."""
     components: dict[str, tuple[float, ...]]
-    """[N] unweighted score of every term by name, "accuracy" first."""
+    """[N] unweighted score of every term by name, the accuracy first."""
+    incidents: dict[str, tuple[bool, ...]] = field(default_factory=dict)
+    """[N] by "<term>/<kind>", such as "math/timeouts": what went wrong with which completion."""
 
 
 class WeightedReward:
@@ -61,6 +70,7 @@ class WeightedReward:
         accuracy_weight: float = 1.0,
         others: list[RewardTerm] | None = None,
         correct_threshold: float = 0.5,
+        accuracy_name: str = ACCURACY,
     ) -> None:
         """Choose the terms.
 
@@ -70,6 +80,7 @@ class WeightedReward:
             others: further terms, each with a name and a weight.
             correct_threshold: a response is correct if its accuracy score is above this; at least
                 0 and below 1.
+            accuracy_name: name of the accuracy term in metrics.
 
         Raises:
             ValueError: if two terms have one name, a weight is not finite, or the threshold is
@@ -79,12 +90,13 @@ class WeightedReward:
             raise ValueError(f"correct_threshold must be in [0, 1), got {correct_threshold}")
         if not math.isfinite(accuracy_weight):
             raise ValueError(f"accuracy_weight must be finite, got {accuracy_weight}")
-        first = RewardTerm(name=ACCURACY, reward=accuracy, weight=accuracy_weight)
+        first = RewardTerm(name=accuracy_name, reward=accuracy, weight=accuracy_weight)
         self.terms = (first, *(others or ()))
         names = [term.name for term in self.terms]
         if repeated := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"others: reward terms need different names, {repeated} is repeated")
         self.correct_threshold = correct_threshold
+        self.accuracy_name = accuracy_name
 
     def grade(self, completions: Sequence[str], problems: Sequence[Problem]) -> Scores:
         """Score each completion against its problem (the same number of both).
@@ -94,9 +106,12 @@ class WeightedReward:
         """
         if len(completions) != len(problems):
             raise ValueError(f"{len(completions)} completions but {len(problems)} problems")
-        components = {term.name: _scores(term, completions, problems) for term in self.terms}
+        marks = {term.name: term.reward.mark(list(completions), problems) for term in self.terms}
+        components = {
+            term.name: _checked(term, marks[term.name].scores, problems) for term in self.terms
+        }
         weights = [term.weight for term in self.terms]
-        accuracy = components[ACCURACY]
+        accuracy = components[self.accuracy_name]
         return Scores(
             total=tuple(
                 math.fsum(weight * score for weight, score in zip(weights, row, strict=True))
@@ -105,19 +120,57 @@ class WeightedReward:
             accuracy=accuracy,
             correct=tuple(score > self.correct_threshold for score in accuracy),
             components=components,
+            incidents={
+                f"{name}/{kind}": tuple(flags)
+                for name, mark in marks.items()
+                for kind, flags in mark.incidents.items()
+            },
         )
 
 
-def _scores(
-    term: RewardTerm, completions: Sequence[str], problems: Sequence[Problem]
+def _checked(
+    term: RewardTerm, marks: Sequence[float], problems: Sequence[Problem]
 ) -> tuple[float, ...]:
-    scores = tuple(float(score) for score in term.reward.grade(list(completions), problems))
+    scores = tuple(float(score) for score in marks)
     label = f"reward {term.name!r} ({type(term.reward).__name__})"
-    if len(scores) != len(completions):
-        raise ValueError(f"{label} gave {len(scores)} scores for {len(completions)} completions")
+    if len(scores) != len(problems):
+        raise ValueError(f"{label} gave {len(scores)} scores for {len(problems)} completions")
     for index, score in enumerate(scores):
         if not math.isfinite(score):
             raise ValueError(
                 f"{label} gave {score} for completion {index} of problem {problems[index].id!r}"
             )
     return scores
+
+
+def chosen_reward(
+    reward: WeightedReward | None, rewards: list[RewardTerm] | None
+) -> WeightedReward:
+    """The reward of a run from `data.reward` or `data.rewards`, of which one must be set.
+
+    Raises:
+        ValueError: if none or both are set, or not exactly one of `rewards` is the accuracy term (a
+            single one is it without saying so).
+    """
+    if (reward is None) == (not rewards):
+        raise ValueError(
+            "set data.rewards (a list of rewards with weights) or data.reward, not "
+            + ("both" if rewards else "neither")
+        )
+    if reward is not None:
+        return reward
+    assert rewards
+    decisive = [term for term in rewards if term.accuracy or len(rewards) == 1]
+    if len(decisive) != 1:
+        raise ValueError(
+            "data.rewards needs exactly one term with accuracy: true, which decides what is "
+            f"correct; {[term.name for term in decisive]} of "
+            f"{[term.name for term in rewards]} have it"
+        )
+    accuracy = decisive[0]
+    return WeightedReward(
+        accuracy.reward,
+        accuracy_weight=accuracy.weight,
+        others=[term for term in rewards if term is not accuracy],
+        accuracy_name=accuracy.name,
+    )

@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 from jsonargparse import ArgumentParser
 
-from gtpo_lit.tasks.rewards import ExactReward, FormatReward, Reward, RewardTerm, WeightedReward
+from gtpo_lit.tasks.rewards import (
+    ExactReward,
+    FormatReward,
+    Reward,
+    RewardTerm,
+    WeightedReward,
+    chosen_reward,
+)
 from gtpo_lit.types import Problem
 
 
@@ -121,3 +128,49 @@ reward:
     assert "a response is correct if its accuracy score is above this" in " ".join(
         parser.format_help().split()
     )
+
+
+class SlowlyGrowingReward(Fixed):
+    """For its name."""
+
+
+def test_terms_are_called_after_their_class() -> None:
+    for reward, name in (
+        (ExactReward(), "exact"),
+        (SlowlyGrowingReward([]), "slowly_growing"),
+        (Fixed([]), "fixed"),
+    ):
+        assert RewardTerm(reward=reward).name == name
+
+
+def test_a_list_of_rewards_with_one_that_decides() -> None:
+    reward = chosen_reward(
+        None,
+        [
+            RewardTerm(reward=FormatReward("=.*"), weight=0.5),
+            RewardTerm(reward=ExactReward(extract="last_number"), weight=2.0, accuracy=True),
+        ],
+    )
+    scores = reward.grade(["=4", "=5", "4"], _problems(3))
+    assert scores.total == (2.5, 0.5, 2.0)
+    assert scores.correct == (True, False, True)
+    assert scores.components == {"exact": (1.0, 0.0, 1.0), "format": (1.0, 1.0, 0.0)}
+    assert scores.incidents == {}
+    alone = chosen_reward(None, [RewardTerm(reward=Fixed([1.0, 0.0]), name="mine")])
+    assert alone.grade(["a", "b"], _problems(2)).components == {"mine": (1.0, 0.0)}
+    assert chosen_reward(alone, None) is alone
+
+
+def test_rewards_that_do_not_say_which_decides_are_refused() -> None:
+    exact, shape = ExactReward(), FormatReward("x")
+    terms = [RewardTerm(reward=exact), RewardTerm(reward=shape)]
+    with pytest.raises(ValueError, match=r"exactly one .* \[\] of \['exact', 'format'\] have it"):
+        chosen_reward(None, terms)
+    both = [RewardTerm(reward=each, accuracy=True) for each in (exact, shape)]
+    with pytest.raises(ValueError, match=r"\['exact', 'format'\] of \['exact', 'format'\]"):
+        chosen_reward(None, both)
+    for rewards in (None, []):
+        with pytest.raises(ValueError, match=r"set data\.rewards .* not neither"):
+            chosen_reward(None, rewards)
+    with pytest.raises(ValueError, match="not both"):
+        chosen_reward(WeightedReward(exact), terms)

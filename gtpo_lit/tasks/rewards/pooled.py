@@ -1,0 +1,86 @@
+"""Rewards that are computed in worker processes, where they can be stopped."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, get_args
+
+from gtpo_lit.tasks.pool import Limits, Verdict, shared_pool
+from gtpo_lit.tasks.rewards.reward import Marks, Reward
+
+OnError = Literal["zero", "stop"]
+
+INCIDENTS = {"timeouts": ("timeout",), "errors": ("error", "died", "memory")}
+"""What is counted, and the verdicts that count."""
+
+# One for all rewards: a reward must pickle.
+_lock = threading.Lock()
+
+
+class PooledReward(Reward):
+    """Base class of rewards whose answers are judged in the pool, each within its limits.
+
+    A judge that raises, dies or runs out of time or memory gives the answer 0; the first such
+    failure of a reward is shown with its traceback.
+
+    Attributes:
+        counts: "timeouts" and "errors" since the reward was made.
+
+    Args:
+        limits: what judging one answer may cost.
+        on_error: "zero", or "stop" to end the run when a judge raises. A timeout never does.
+
+    Raises:
+        ValueError: if `on_error` is unknown.
+    """
+
+    def __init__(self, limits: Limits, on_error: OnError = "zero") -> None:
+        if on_error not in get_args(OnError):
+            raise ValueError(f"on_error must be one of {get_args(OnError)}, got {on_error!r}")
+        self.limits = limits
+        self.on_error: OnError = on_error
+        self.counts: Counter[str] = Counter(dict.fromkeys(INCIDENTS, 0))
+        self._warned = False
+
+    def judge_all(self, judge: str, jobs: Sequence[Mapping[str, Any] | float]) -> Marks:
+        """Marks of the answers, in their order.
+
+        Args:
+            judge: import path of the judge, ``"package.module:function"``.
+            jobs: its arguments for each answer, or a score that is known without it.
+        """
+        asked = [job for job in jobs if isinstance(job, Mapping)]
+        verdicts = iter(shared_pool().run(judge, asked, self.limits) if asked else ())
+        every = [
+            next(verdicts) if isinstance(job, Mapping) else Verdict("scored", job) for job in jobs
+        ]
+        marks = Marks(
+            scores=[verdict.score for verdict in every],
+            incidents={
+                kind: [verdict.status in statuses for verdict in every]
+                for kind, statuses in INCIDENTS.items()
+            },
+        )
+        self._note(judge, every, marks)
+        return marks
+
+    def _note(self, judge: str, verdicts: Sequence[Verdict], marks: Marks) -> None:
+        failed = next((each for each in verdicts if each.status in INCIDENTS["errors"]), None)
+        with _lock:
+            for kind, flags in marks.incidents.items():
+                self.counts[kind] += sum(flags)
+            first = failed is not None and not self._warned
+            self._warned = self._warned or first
+        if failed is None:
+            return
+        what = f"{type(self).__name__}: {judge!r} failed on an answer ({failed.status})"
+        if self.on_error == "stop":
+            raise RuntimeError(f"{what}: {failed.detail}")
+        if first:
+            warnings.warn(
+                f"{what}, which counts as 0; further failures are counted only. {failed.detail}",
+                stacklevel=3,
+            )
