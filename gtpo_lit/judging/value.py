@@ -77,13 +77,8 @@ class Evaluation:
     def _call(self, name: str, values: list[Number]) -> Number:
         if name in ("factorial", "binom"):
             return _counted(name, values)
-        if name in ("floor", "ceil", "abs") and isinstance(values[0], Fraction):
-            exact: Callable[[Fraction], Any] = {
-                "floor": math.floor,
-                "ceil": math.ceil,
-                "abs": abs,
-            }[name]
-            return Fraction(exact(values[0]))
+        if name in _EXACT and isinstance(values[0], Fraction):
+            return Fraction(_EXACT[name](values[0]))
         if name == "root":
             return _root(values[0], values[1])
         numbers = [inexact(value) for value in values]
@@ -97,6 +92,7 @@ class Evaluation:
             raise Undefined(name) from error
 
 
+_EXACT: dict[str, Callable[[Any], Any]] = {"floor": math.floor, "ceil": math.ceil, "abs": abs}
 _CALLS: dict[str, Callable[..., Any]] = {
     "pi": lambda: mpmath.mp.pi + 0,
     "e": lambda: mpmath.mp.e + 0,
