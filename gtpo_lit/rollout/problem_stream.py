@@ -54,7 +54,7 @@ class ProblemStream:
         if dropped:
             rank_zero_info(
                 f"{option}: {dropped} of {len(problems)} problems dropped, their prompts are "
-                f"longer than {max_prompt_length} tokens ({limit})"
+                f"longer than {limit} = {max_prompt_length} tokens"
             )
         if not kept:
             raise ValueError(f"{option} has no usable problem: {dropped} were dropped as too long")

@@ -9,6 +9,7 @@ from lightning.pytorch.utilities import rank_zero_info
 from gtpo_lit.policy import CausalPolicy
 from gtpo_lit.policy_spec import PolicySpec
 from gtpo_lit.sampling.answers import answer_all, read_answers
+from gtpo_lit.sampling.engine_group import EngineGroup, check_size
 from gtpo_lit.sampling.sampler import Sampler
 from gtpo_lit.sampling.streams import stream_seed
 from gtpo_lit.sampling.vllm_checks import (
@@ -86,6 +87,7 @@ class VLLMSampler(Sampler):
         self.version: int | None = None
         self._policy: CausalPolicy | None = None
         self._engine: InProcessEngine | None = None
+        self._group: EngineGroup | None = None
         self._asleep = False
 
     def check(self, policy: PolicySpec, settings: Sequence[SamplingSettings]) -> None:
@@ -93,6 +95,7 @@ class VLLMSampler(Sampler):
         require_vllm()
         for one in settings:
             check_vllm_settings(one)
+        check_size(self.options.tensor_parallel)
         check_model(policy.load_config(), self.options)
 
     def longest_prompt(self, policy: PolicySpec) -> int | None:
@@ -117,6 +120,7 @@ class VLLMSampler(Sampler):
         if self._engine is None:
             require_vllm()
             rank_zero_info("starting a vLLM engine")
+            self._group = EngineGroup(self.options.tensor_parallel)
             self._engine = InProcessEngine(policy, self.options)
         if self._asleep:
             self._engine.wake_up()
@@ -151,10 +155,10 @@ class VLLMSampler(Sampler):
             ValueError: settings out of range, or an empty prompt.
             EngineError: not a single request was answered.
         """
-        engine, policy = self._engine, self._policy
-        assert engine is not None, "push_weights comes before generate"
-        assert policy is not None, "push_weights comes before generate"
+        engine, policy, group = self._engine, self._policy, self._group
         assert self.version is not None, "push_weights comes before generate"
+        assert engine is not None and policy is not None and group is not None  # noqa: PT018
+        requests, own = group.gather(requests)
         planned, too_long = plan_requests(
             requests,
             settings,
@@ -164,7 +168,7 @@ class VLLMSampler(Sampler):
         )
         seed = stream_seed("engine", *(seed for request in requests for seed in request.seeds))
         answers = answer_all(planned, lambda part: engine.generate(part, seed), engine.abort)
-        return read_answers(
+        completions = read_answers(
             requests,
             planned,
             answers,
@@ -172,6 +176,7 @@ class VLLMSampler(Sampler):
             too_long=too_long,
             max_model_len=engine.max_model_len,
         )
+        return completions[own]
 
     def rest(self) -> None:
         """With `sleep`, give the GPU memory back; the next push brings the weights again."""
@@ -182,7 +187,7 @@ class VLLMSampler(Sampler):
 
     def close(self) -> None:
         """Stop the engine and give its memory back. The next push builds another."""
-        engine, self._engine, self._policy = self._engine, None, None
+        engine, self._engine, self._policy, self._group = self._engine, None, None, None
         self.version, self._asleep = None, False
         if engine is not None:
             engine.close()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -86,18 +87,36 @@ class InProcessEngine:
 
     def close(self) -> None:
         """Give everything back; the trainer's process group stays as it was."""
-        self._llm.llm_engine.engine_core.shutdown()
+        with _kept_groups():
+            self._llm.llm_engine.engine_core.shutdown()
         del self._llm, self._worker
         InProcessEngine.alive -= 1
         if InProcessEngine.alive == 0:
             _leave_groups(owned=InProcessEngine.owns_group)
         gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+
+@contextmanager
+def _kept_groups() -> Iterator[None]:
+    """Keep an engine that shuts down from destroying every process group of the process."""
+    from vllm.v1.engine import core
+
+    destroy = core.cleanup_dist_env_and_memory
+    core.cleanup_dist_env_and_memory = lambda: None
+    try:
+        yield
+    finally:
+        core.cleanup_dist_env_and_memory = destroy
 
 
 def _leave_groups(*, owned: bool) -> None:
-    """Destroy vLLM's process groups, and the whole process's only if vLLM made it."""
+    """Destroy vLLM's process groups, and the process's own only if vLLM made it."""
+    from vllm import envs
     from vllm.distributed import parallel_state
 
+    envs.disable_envs_cache()
     parallel_state.destroy_model_parallel()
     if owned:
         parallel_state.destroy_distributed_environment()
