@@ -16,7 +16,6 @@ import contextlib
 import importlib.util
 import ipaddress
 import signal
-import subprocess
 import sys
 import time
 
@@ -129,7 +128,8 @@ def watch(servers: list[ServerProcess], *, restart: bool) -> None:
             server.up()
             if (end := server.ended()) is None:
                 continue
-            server.end_rest(time.monotonic() + GRACE_SECONDS)
+            server.signal(signal.SIGTERM)
+            server.wait_gone(time.monotonic() + GRACE_SECONDS)
             if restart and server.was_up:
                 print(f"{end}; it starts again", flush=True)
                 server.process = server.start()
@@ -148,9 +148,7 @@ def stop_all(servers: list[ServerProcess]) -> None:
         server.signal(signal.SIGTERM)
     end = time.monotonic() + GRACE_SECONDS
     for server in servers:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            server.process.wait(max(0.0, end - time.monotonic()))
-        server.end_rest(end)
+        server.wait_gone(end)
 
 
 if __name__ == "__main__":

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from gtpo_lit.sampling.process_group import shared_memory
 from gtpo_lit.sampling.vllm_http import HTTPClient, ServerError
 
 EXTENSION = "gtpo_lit.sampling.vllm_transfer.WorkerExtension"
-GRACE_SECONDS = 15.0
+GRACE_SECONDS = 30.0
 CPU_KV_CACHE_MIB = 512
 PR_SET_PDEATHSIG = 1
 
@@ -64,6 +65,7 @@ class ServerProcess:
         self.url = f"http://{shown}:{self.port}"
         self.command = command(options, self.port)
         self.log = None if options.logs is None else Path(options.logs) / f"{self.port}.log"
+        self._segments: set[Path] = set()
         require_free(options.host, self.port)
         self.process = self.start()
 
@@ -94,6 +96,8 @@ class ServerProcess:
             with contextlib.suppress(ServerError):
                 self.client.get("/health", timeout=5.0)
                 self.was_up = True
+                # What a server that is killed cannot give back itself.
+                self._segments |= shared_memory(self.process.pid)
         return self.was_up
 
     def ended(self) -> str | None:
@@ -112,14 +116,21 @@ class ServerProcess:
             return False
         return True
 
-    def end_rest(self, deadline: float) -> None:
-        """End what is left of the group: kindly, so that it frees shared memory, then not."""
-        self.signal(signal.SIGTERM)
+    def wait_gone(self, deadline: float) -> None:
+        """Wait for the end of all that got a signal; kill what is left at `deadline`.
+
+        A second signal would interrupt the clean-up that the first one started, so none is sent.
+        Shared memory that is still there afterwards is given back.
+        """
+        self._segments |= shared_memory(self.process.pid)
         while self.signal(0) and time.monotonic() < deadline:
             self.process.poll()
             time.sleep(0.1)
         self.signal(signal.SIGKILL)
         self.process.wait()
+        for segment in self._segments:
+            segment.unlink(missing_ok=True)
+        self._segments.clear()
 
 
 def command(options: LaunchOptions, port: int) -> list[str]:

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from gtpo_lit.policy import PolicySpec
+from gtpo_lit.sampling.process_group import members, shared_memory
 from gtpo_lit.sampling.streams import stream_seed
 from gtpo_lit.sampling.transformers import TransformersSampler
 from gtpo_lit.sampling.vllm_http import wait_until
@@ -42,20 +43,6 @@ def free_ports(count):
     raise OSError("no free ports")
 
 
-def processes(group):
-    """Ids of the processes of a process group, dead ones left out."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                state, _, member = (entry / "stat").read_text().rpartition(")")[2].split()[:3]
-            except OSError:
-                continue
-            if int(member) == group and state != "Z":
-                found.append(int(entry.name))
-    return found
-
-
 class Servers:
     """The script, running, and the servers that it started."""
 
@@ -80,6 +67,7 @@ class Servers:
         # They come up in any order.
         said = re.findall(r"(http\S+) is up .* process (\d+)", "".join(self.lines))
         self.groups = [int(dict(said)[url]) for url in self.urls]
+        self.segments = set().union(*map(shared_memory, self.groups))
 
     def _read(self):
         self.lines += self.script.stdout
@@ -88,8 +76,10 @@ class Servers:
         return VLLMServerSampler(urls=urls or self.urls, start_timeout=START_SECONDS, **options)
 
     def assert_nothing_is_left(self):
-        assert [processes(group) for group in self.groups] == [[]] * len(self.groups)
+        assert [members(group) for group in self.groups] == [[]] * len(self.groups)
         assert not list(Path("/dev/shm").glob("gtpo-lit-*"))
+        assert self.segments
+        assert [segment for segment in self.segments if segment.exists()] == []
         for index in range(len(self.urls)):
             with socket.socket() as probe:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -259,7 +249,7 @@ def test_untied_llama_follows_and_ctrl_c_ends_all(tiny_untied_llama, tmp_path):
     servers = Servers(tiny_untied_llama, 1, tmp_path)
     try:
         follow(servers.sampler(), PolicySpec(path=str(tiny_untied_llama)).load(), 4)
-        assert processes(servers.groups[0])
+        assert members(servers.groups[0])
     finally:
         code = servers.end(signal.SIGINT)
     assert code == 130

@@ -12,22 +12,33 @@ from pathlib import Path
 import pytest
 
 from gtpo_lit.sampling import vllm_launch
+from gtpo_lit.sampling.process_group import members, shared_memory
 from gtpo_lit.sampling.vllm_http import wait_until
 from gtpo_lit.sampling.vllm_launch import LaunchOptions, ServerProcess, command, environment
 
 ROOT = Path(__file__).parents[3]
 
 # Answers on the port given last, and has a child, as a vLLM server has its engine.
-FAKE = """
+FAKE = '''
 import http.server, subprocess, sys
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+program = """
+import time
+from multiprocessing import resource_tracker
+from multiprocessing.shared_memory import SharedMemory
+memory = SharedMemory(create=True, size=4096)
+resource_tracker.unregister(memory._name, "shared_memory")  # as if killed with its tracker
+print("segment", memory.name, flush=True)
+time.sleep(600)
+"""
+child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+print(child.stdout.readline(), end="")
 print("child", child.pid, flush=True)
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200)
         self.end_headers()
 http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
-"""
+'''
 
 
 def free_port():
@@ -52,7 +63,12 @@ def fake(monkeypatch, tmp_path):
     server = ServerProcess(options, 0)
     assert wait_until(server.up, timeout=60, interval=0.05)
     yield server
-    server.end_rest(time.monotonic())
+    server.signal(signal.SIGKILL)
+    server.wait_gone(time.monotonic())
+
+
+def segment_of(server):
+    return Path("/dev/shm") / server.log.read_text().split("segment ")[-1].split()[0]
 
 
 def child_of(server):
@@ -113,9 +129,13 @@ def test_the_end_takes_children_along(fake):
     child = child_of(fake)
     assert fake.ended() is None
     assert running(child)
-    fake.end_rest(time.monotonic() + 10)
+    assert {fake.process.pid, child} <= set(members(fake.process.pid))  # and a tracker
+    assert shared_memory(fake.process.pid) == {segment_of(fake)}
+    fake.signal(signal.SIGTERM)
+    fake.wait_gone(time.monotonic() + 10)
     assert not running(child)
-    assert not running(fake.process.pid)
+    assert members(fake.process.pid) == []
+    assert not segment_of(fake).exists()
     assert f"{fake.url} ended with exit code -15; see {fake.log}" == fake.ended()
 
 
@@ -124,8 +144,19 @@ def test_what_a_killed_server_leaves_behind_is_ended(fake):
     os.kill(fake.process.pid, signal.SIGKILL)
     assert wait_until(lambda: fake.ended() is not None, timeout=10, interval=0.05)
     assert running(child)
-    fake.end_rest(time.monotonic() + 10)
+    fake.signal(signal.SIGTERM)
+    fake.wait_gone(time.monotonic() + 10)
     assert not running(child)
+
+
+def test_shared_memory_of_a_group_that_was_killed_is_given_back(fake):
+    segment = segment_of(fake)
+    assert segment.exists()
+    os.killpg(fake.process.pid, signal.SIGKILL)
+    assert wait_until(lambda: fake.ended() is not None, timeout=10, interval=0.05)
+    assert segment.exists()
+    fake.wait_gone(time.monotonic() + 10)
+    assert not segment.exists()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its parent")
@@ -146,9 +177,11 @@ def test_a_killed_script_takes_its_servers_along(tmp_path):
         cwd=ROOT,
     )
     pids = {}
-    for _ in range(2):
-        name, pid = script.stdout.readline().split()
-        pids[name] = int(pid)
+    for _ in range(3):
+        name, value = script.stdout.readline().split()
+        pids[name] = value
+    Path("/dev/shm", pids.pop("segment")).unlink()
+    pids = {name: int(pid) for name, pid in pids.items()}
     script.kill()
     script.wait()
     assert wait_until(lambda: not running(pids["server"]), timeout=10, interval=0.05)
