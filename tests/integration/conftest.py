@@ -82,14 +82,14 @@ class Runs:
 
         main(self.arguments(*options, command=command))
 
-    def apart(self, *options, command="fit", **extra):
+    def apart(self, *options, command="fit", timeout=240, **extra):
         """In a process of its own."""
         return subprocess.run(
             [sys.executable, "-m", "gtpo_lit", *self.arguments(*options, command=command)],
             capture_output=True,
             text=True,
             cwd=ROOT,
-            timeout=240,
+            timeout=timeout,
             check=False,
             **extra,
         )
