@@ -121,16 +121,22 @@ class Collector:
         batch: int,
         before: Callable[[], None],
     ) -> LazyLoader[list[Graded]]:
-        """A loader that grades `batch` problems at a time; `before` runs when it is first read."""
+        """A loader that grades `batch` problems at a time; `before` runs when it is first read.
+
+        It is never empty, since Lightning skips an empty loader, and `before` may be something that
+        all ranks do together: where nothing was drawn it yields one empty list.
+        """
 
         def generate() -> Iterator[list[Graded]]:
             before()
+            if not drawn:
+                yield []
             for start in range(0, len(drawn), batch):
                 part = drawn[start : start + batch]
                 yield self.grade(*self.sample(part, settings, samples=samples, stream=stream))
             self.sampler.rest()
 
-        return LazyLoader(-(-len(drawn) // batch), generate)
+        return LazyLoader(max(1, -(-len(drawn) // batch)), generate)
 
     def collect(
         self,

@@ -70,6 +70,21 @@ def test_an_engine_rests_when_a_validation_set_is_through(collector):
     assert collector.sampler.rested == 1
 
 
+def test_a_rank_without_problems_still_takes_part_in_the_push(collector):
+    pushed = []
+    loader = collector.grading_loader(
+        [],
+        SamplingSettings(),
+        samples=2,
+        stream=("validation", "a"),
+        batch=2,
+        before=lambda: pushed.append(True),
+    )
+    assert len(loader) == 1
+    assert list(loader) == [[]]
+    assert pushed == [True]
+
+
 def test_a_rank_without_completions_adds_none(collector, monkeypatch):
     part = SimpleNamespace(to=lambda device: "rows")
     monkeypatch.setattr("gtpo_lit.rollout.exchange.all_gather", lambda value: [None, value, None])
