@@ -12,6 +12,7 @@ CONFIGS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "configs").rglo
 # What a CPU test cannot run, and why; each is still parsed and bound.
 NOT_RUN = {
     "configs/smollm2.yaml": "needs the model folder that `make smollm2` converts",
+    "configs/sampler/vllm.yaml": "needs vLLM; test_vllm_runs.py runs it",
     "configs/strategy/ddp.yaml": "starts a second process; test_distributed.py runs it",
 }
 
