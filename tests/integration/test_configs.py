@@ -13,6 +13,7 @@ CONFIGS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "configs").rglo
 NOT_RUN = {
     "configs/sampler/vllm_server.yaml": "needs servers; test_vllm_server.py starts them",
     "configs/smollm2.yaml": "needs the model folder that `make smollm2` converts",
+    "configs/sampler/vllm.yaml": "needs vLLM; test_vllm_runs.py runs it",
     "configs/strategy/ddp.yaml": "starts a second process; test_distributed.py runs it",
 }
 
