@@ -56,8 +56,8 @@ class PolicyModule(LightningModule):
         kl_straight_through: bool = False,
     ) -> None:
         super().__init__()
-        if kl_weight < 0:
-            raise ValueError(f"model.kl_weight must be at least 0, got {kl_weight}")
+        if not 0 <= kl_weight < float("inf"):
+            raise ValueError(f"model.kl_weight must be at least 0 and finite, got {kl_weight}")
         self.algorithm = algorithm
         self.policy_spec = policy
         self.optimizer = optimizer

@@ -6,7 +6,7 @@ import difflib
 import os
 import sys
 from contextvars import ContextVar
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_args
 
 import jsonargparse._typehints
 from jsonargparse import ArgumentError, Namespace, set_parsing_settings
@@ -64,6 +64,7 @@ class StrictParser(LightningArgumentParser):
             parsed = super()._parse_common(cfg, *args, **options)
             for link, value in given.items():
                 self._refuse_decided(link, value, parsed.get(link.target[0]))
+            self._refuse_null(parsed, {link.target[0] for link in given})
             return parsed
         except OmegaConfBaseException as error:
             reason = str(error).splitlines()[0]
@@ -81,6 +82,15 @@ class StrictParser(LightningArgumentParser):
             f"{link.target[0]} = {given!r} must be given as {sources}, which decides it "
             f"(now {decided!r})"
         )
+
+    def _refuse_null(self, parsed: Namespace, decided: set[str]) -> None:
+        # jsonargparse takes null for "not given" whatever the type, and hands None on.
+        for action in self._actions:
+            name, hint = action.dest, getattr(action, "_typehint", None)
+            if hint is None or action.default is None or name in decided or name not in parsed:
+                continue
+            if parsed[name] is None and not _takes_none(hint):
+                self.error(f"{name} = null: leave it out for its default, {action.default!r}")
 
     def _suggestion(self, message: str) -> str:
         start = "unrecognized arguments: "
@@ -106,6 +116,10 @@ def traceback_wanted() -> bool:
 def report(message: str) -> None:
     """Print one line that says what is wrong with what was asked for."""
     print("gtpo-lit: error:", " ".join(message.split()), file=sys.stderr)
+
+
+def _takes_none(hint: Any) -> bool:
+    return hint in (Any, None, type(None)) or type(None) in get_args(hint)
 
 
 def _text(error: Exception) -> str:

@@ -20,6 +20,9 @@ from gtpo_lit.functional.surrogate import (
 )
 from gtpo_lit.types import LossOutput, Rollouts
 
+# Weights and bounds beyond this only overflow float32 later, where nobody names them.
+LARGEST_OPTION = 1e6
+
 
 class Algorithm(ABC):
     """Base class. A new idea overrides `advantages`, and sets class attributes if it must.
@@ -59,8 +62,10 @@ class Algorithm(ABC):
             raise ValueError(f"algorithm.clip_high must be positive, got {clip_high}")
         if dual_clip is not None and not dual_clip > 1:
             raise ValueError(f"algorithm.dual_clip must be above 1 or null, got {dual_clip}")
-        if not entropy_bonus >= 0:
-            raise ValueError(f"algorithm.entropy_bonus must be at least 0, got {entropy_bonus}")
+        if not 0 <= entropy_bonus <= LARGEST_OPTION:
+            raise ValueError(
+                f"algorithm.entropy_bonus must be at least 0 and finite, got {entropy_bonus}"
+            )
         self.clip_low = clip_low
         self.clip_high = clip_high
         self.dual_clip = dual_clip

@@ -6,7 +6,12 @@ from typing import ClassVar, get_args
 
 from torch import Tensor
 
-from gtpo_lit.algorithms.algorithm import Algorithm, content_seed, group_diagnostics
+from gtpo_lit.algorithms.algorithm import (
+    LARGEST_OPTION,
+    Algorithm,
+    content_seed,
+    group_diagnostics,
+)
 from gtpo_lit.algorithms.shaping_diagnostics import read_before, shaping_diagnostics
 from gtpo_lit.functional.advantages import Normalisation, Scope, normalize_tokens
 from gtpo_lit.functional.placebo import ShareWeights
@@ -139,10 +144,10 @@ def check_weights(name: str, first: float, second: float) -> None:
     Raises:
         ValueError: naming the weight.
     """
-    if not first >= 0 or not second >= 0 or not 0 < first + second < float("inf"):
+    if not first >= 0 or not second >= 0 or not 0 < first + second <= LARGEST_OPTION:
         raise ValueError(
-            f"algorithm.{name}1 and algorithm.{name}2 must be at least 0 with a positive sum, "
-            f"got {first} and {second}"
+            f"algorithm.{name}1 and algorithm.{name}2 must be at least 0 with a positive sum of at "
+            f"most {LARGEST_OPTION:g}, got {first} and {second}"
         )
 
 
@@ -154,9 +159,9 @@ def check_shaping(
     Raises:
         ValueError: naming the option.
     """
-    if not 0 <= floor < float("inf"):
-        raise ValueError(f"algorithm.entropy_floor must be at least 0, got {floor}")
-    if clip is not None and not 0 <= clip[0] <= clip[1]:
+    if not 0 <= floor <= LARGEST_OPTION:
+        raise ValueError(f"algorithm.entropy_floor must be at least 0 and finite, got {floor}")
+    if clip is not None and not 0 <= clip[0] <= clip[1] <= LARGEST_OPTION:
         raise ValueError(f"algorithm.entropy_clip must be [low, high], 0 <= low <= high: {clip}")
     if share_weights not in get_args(ShareWeights):
         raise ValueError(

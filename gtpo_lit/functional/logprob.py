@@ -125,7 +125,7 @@ def linear_logprob(
 
 
 def _log_probs(logits: Tensor, temperature: float) -> Tensor:
-    if temperature <= 0:
+    if not temperature > 0:
         raise ValueError(f"temperature must be positive, got {temperature}")
     precise = logits if logits.dtype == torch.float64 else logits.float()
     # Dividing by 1 changes no bit and would cost a copy of all logits.
@@ -146,7 +146,7 @@ def _linear(
     chunk_size: int | None,
 ) -> tuple[Tensor, ...]:
     """What `score` makes of the head's logits, as a tuple of [...] tensors."""
-    if temperature <= 0:
+    if not temperature > 0:
         raise ValueError(f"temperature must be positive, got {temperature}")
     if chunk_size is not None and chunk_size < 1:
         raise ValueError(f"chunk_size must be at least 1, got {chunk_size}")

@@ -26,7 +26,7 @@ def top_entropy_mask(entropy: Tensor, mask: Tensor, fraction: float) -> Tensor:
         raise ValueError(f"fraction must be in (0, 1], got {fraction}")
     places = mask.flatten().nonzero().squeeze(1)
     # The small allowance undoes binary rounding, as in 0.1 * 30 = 3.0000000000000004.
-    wanted = math.ceil(fraction * len(places) - 1e-9)
+    wanted = max(1, math.ceil(fraction * len(places) - 1e-9))
     order = entropy.flatten()[places].argsort(descending=True, stable=True)
     chosen = torch.zeros_like(mask).flatten()
     chosen[places[order[:wanted]]] = True

@@ -46,7 +46,8 @@ def proportional_shares(weight: Tensor, alive: Tensor, index: Tensor, count: int
     total = segment_sum(kept, index, count)[index]
     members = segment_sum(alive.to(weight.dtype), index, count)[index]
     equal = alive / members.clamp(min=1)
-    return torch.where(total > 0, kept / torch.where(total > 0, total, 1.0), equal)
+    # NaN is no zero: a column that holds one is NaN, so that it is noticed.
+    return torch.where(total == 0, equal, kept / torch.where(total == 0, 1.0, total))
 
 
 def inverse_shares(weight: Tensor, alive: Tensor, index: Tensor, count: int) -> Tensor:
@@ -55,8 +56,8 @@ def inverse_shares(weight: Tensor, alive: Tensor, index: Tensor, count: int) -> 
     Exact zeros split their column's whole share equally. Arguments as in `proportional_shares`.
     """
     least = segment_min(torch.where(alive, weight, torch.inf), index, count)[index]
-    quotient = least / torch.where(alive & (weight > 0), weight, 1.0)
-    relative = torch.where(least > 0, quotient, (weight == 0).to(weight.dtype))
+    quotient = least / torch.where(alive & (weight != 0), weight, 1.0)
+    relative = torch.where(least == 0, (weight == 0).to(weight.dtype), quotient)
     return proportional_shares(relative, alive, index, count)
 
 

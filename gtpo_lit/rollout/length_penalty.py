@@ -9,6 +9,9 @@ from torch import Tensor
 from gtpo_lit.functional.overlong import group_relative_penalty, soft_penalty
 from gtpo_lit.types import Rollouts
 
+LARGEST_FACTOR = 1e6
+"""More would overflow float32 later, where nobody names it."""
+
 
 class LengthPenalty(ABC):
     """A penalty on long responses, computed on whole groups."""
@@ -34,18 +37,28 @@ class SoftOverlong(LengthPenalty):
 
     def __init__(self, buffer: int, factor: float = 1.0, max_length: int | None = None) -> None:
         self.buffer, self.factor, self.max_length = buffer, factor, max_length
+        if max_length is not None and max_length < 1:
+            raise ValueError(f"length_penalties: max_length must be at least 1, got {max_length}")
         if not buffer >= 1:
             raise ValueError(f"length_penalties: buffer must be at least 1, got {buffer}")
-        if not factor >= 0:
-            raise ValueError(f"length_penalties: factor must be at least 0, got {factor}")
+        if not 0 <= factor <= LARGEST_FACTOR:
+            raise ValueError(
+                f"length_penalties: factor must be at least 0 and finite, got {factor}"
+            )
 
     def check(self, max_tokens: int) -> None:
-        """Raise ValueError for a slope longer than the limit."""
+        """Raise ValueError for a slope longer than the limit, or one that nothing can reach."""
         limit = self.max_length or max_tokens
         if self.buffer > limit:
             raise ValueError(
                 f"length_penalties: buffer = {self.buffer} is longer than the longest response, "
                 f"{limit} tokens"
+            )
+        if limit - self.buffer >= max_tokens:
+            raise ValueError(
+                f"length_penalties: with max_length = {limit} and buffer = {self.buffer} the "
+                f"penalty begins beyond {limit - self.buffer} tokens, which responses of at most "
+                f"data.sampling.max_tokens = {max_tokens} never reach"
             )
 
     def penalty(self, rollouts: Rollouts, max_tokens: int) -> Tensor:

@@ -118,6 +118,17 @@ def test_exact_zeros_split_the_wrong_side_equally_and_a_dead_correct_side_shares
     torch.testing.assert_close(right, torch.full((3, 1), 1.1))
 
 
+def test_nan_is_not_taken_for_zero():
+    entropy = torch.tensor([[1.0, 2.0], [3.0, float("nan")], [float("nan"), 1.0], [2.0, 4.0]])
+    correct = torch.tensor([True, True, False, False])
+    shaped = token_rewards(
+        entropy, torch.ones(4, 2).bool(), correct.float(), correct, torch.zeros(4).long()
+    )
+    assert shaped.isnan().tolist() == [[False, True], [False, True], [True, False], [True, False]]
+    torch.testing.assert_close(shaped[:2, 0], torch.tensor([1.05, 1.15]))
+    torch.testing.assert_close(shaped[2:, 1], torch.tensor([-1.16, -1.04]))
+
+
 def test_float32_denormals_neither_overflow_nor_lose_mass():
     entropy = torch.tensor([[1e-45], [1e-38], [11.9]])
     mask, group = torch.ones(3, 1).bool(), torch.zeros(3).long()

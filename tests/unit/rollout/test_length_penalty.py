@@ -1,5 +1,7 @@
 """Length penalties as options: values by hand, early refusals."""
 
+import math
+
 import pytest
 import torch
 
@@ -49,7 +51,16 @@ def test_grop_makes_long_correct_answers_of_an_easy_group_pay():
     ("make", "message"),
     [
         (lambda: SoftOverlong(buffer=0), "buffer must be at least 1, got 0"),
-        (lambda: SoftOverlong(buffer=1, factor=-1.0), "factor must be at least 0, got -1.0"),
+        (
+            lambda: SoftOverlong(buffer=1, factor=-1.0),
+            "factor must be at least 0 and finite, got -1.0",
+        ),
+        (lambda: SoftOverlong(buffer=1, factor=math.inf), "at least 0 and finite, got inf"),
+        (lambda: SoftOverlong(buffer=1, max_length=0), "max_length must be at least 1, got 0"),
+        (
+            lambda: SoftOverlong(buffer=10, max_length=500).check(26),
+            "begins beyond 490 tokens, .*max_tokens = 26 never reach",
+        ),
         (lambda: SoftOverlong(buffer=9).check(8), "buffer = 9 is longer .* 8 tokens"),
         (lambda: GroupRelativeOverlong(gamma=0.5), r"gamma must be in \(0.5, 1\], got 0.5"),
     ],
