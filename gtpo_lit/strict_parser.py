@@ -64,7 +64,7 @@ class StrictParser(LightningArgumentParser):
             parsed = super()._parse_common(cfg, *args, **options)
             for link, value in given.items():
                 self._refuse_decided(link, value, parsed.get(link.target[0]))
-            self._refuse_null(parsed, {link.target[0] for link in given})
+            self._refuse_null(parsed)
             return parsed
         except OmegaConfBaseException as error:
             reason = str(error).splitlines()[0]
@@ -83,8 +83,13 @@ class StrictParser(LightningArgumentParser):
             f"(now {decided!r})"
         )
 
-    def _refuse_null(self, parsed: Namespace, decided: set[str]) -> None:
+    def _refuse_null(self, parsed: Namespace) -> None:
         # jsonargparse takes null for "not given" whatever the type, and hands None on.
+        subcommands = self._subcommands_action
+        for name, parser in subcommands.choices.items() if subcommands else ():
+            if isinstance(parsed.get(name), Namespace):
+                parser._refuse_null(parsed[name])
+        decided = {link.target[0] for link in get_link_actions(self, "parse")}
         for action in self._actions:
             name, hint = action.dest, getattr(action, "_typehint", None)
             if hint is None or action.default is None or name in decided or name not in parsed:

@@ -40,10 +40,10 @@ def _error(runs, capsys, *options, command="fit"):
         (["--data.entropy_source=nowhere"], "data.entropy_source"),
         (["--model.kl_weight=-1"], "model.kl_weight must be at least 0 and finite, got -1"),
         (["--model.kl_weight=.nan"], "model.kl_weight must be at least 0 and finite, got nan"),
-        (["--model.kl_weight=null"], "kl_weight = null"),
-        (["--data.entropy_source=null"], "entropy_source = null"),
-        (["--data.overlong_filter=null"], "overlong_filter = null"),
-        (["--data.passes=null"], "passes = null"),
+        (["--model.kl_weight=null"], '"model.kl_weight": Expected a'),
+        (["--data.entropy_source=null"], '"data.entropy_source": Expected a'),
+        (["--data.overlong_filter=null"], '"data.overlong_filter": Expected a'),
+        (["--data.passes=null"], '"data.passes": Expected a'),
         (["--model.algorithm.gate=null"], "gate = null"),
         (["--model.algorithm.alpha2=1e39"], "of at most 1e+06, got 1.0 and 1e+39"),
         (["--data.dynamic_sampling.max_rounds=0"],
@@ -79,6 +79,17 @@ def test_an_engine_that_cannot_tell_entropies_is_refused(runs, capsys, tmp_path,
         runs, capsys, "--data.sampler=blind_engine.Blind", "--data.entropy_source=sampler"
     )
     assert "data.entropy_source = 'sampler': Blind does not report entropies" in line
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["data: {entropy_source: null}", "data: {overlong_filter: null}", "model: {kl_weight: null}"],
+)
+def test_null_in_a_file_is_refused_where_the_option_takes_none(runs, capsys, tmp_path, line):
+    (tmp_path / "null.yaml").write_text(line)
+    shown = _error(runs, capsys, f"--config={tmp_path / 'null.yaml'}")
+    assert line[line.index("{") + 1 :].split(":")[0] in shown
+    assert "null" in shown or "None" in shown
 
 
 def test_offline_the_missing_model_is_named(runs, capsys, monkeypatch):
@@ -125,6 +136,18 @@ def test_a_loss_that_is_not_finite_names_step_metric_and_checkpoint(runs):
     from gtpo_lit.module import NonFiniteError
 
     with pytest.raises(NonFiniteError, match=r"train/loss is not finite in RL step 2 .*0001.ckp"):
+        runs(
+            "--model.algorithm=gtpo_lit.algorithms.GRPO",
+            "--model.optimizer.lr=1e30",
+            "--trainer.gradient_clip_val=null",
+        )
+    assert [row["step"] for row in runs.rows(0)] == ["0", "1"]
+
+
+def test_entropies_that_are_not_finite_stop_a_shaping_algorithm_before_its_loss(runs):
+    from callbacks import ShapingError
+
+    with pytest.raises(ShapingError, match=r"RL step 2, .*conservation_gap is nan.*0001.ckp"):
         runs("--model.optimizer.lr=1e30", "--trainer.gradient_clip_val=null")
     assert [row["step"] for row in runs.rows(0)] == ["0", "1"]
 
