@@ -38,7 +38,9 @@ class RunSummary(Callback):
         """Write and print, on rank zero; an exception in `fit` does not get here."""
         if not trainer.is_global_zero:
             return
-        found = (callback for callback in trainer.callbacks if isinstance(callback, PassAtK))  # type: ignore[attr-defined]
+        # Lightning sets the list without declaring it.
+        callbacks = trainer.callbacks  # type: ignore[attr-defined]
+        found = (callback for callback in callbacks if isinstance(callback, PassAtK))
         pass_at_k = next(found, None) or PassAtK()
         logger = find_run_logger(trainer)
         if logger is not None:

@@ -54,7 +54,7 @@ class WeightSyncProbe(Callback):
         """
         if batch_idx > 0 or trainer.current_epoch % self.every > 0:
             return
-        sampler = trainer.datamodule.sampler  # type: ignore[attr-defined]
+        sampler = trainer.datamodule.sampler  # type: ignore[attr-defined]  # set by fit, not declared
         # An engine that rests meanwhile is woken with the same weights again.
         sampler.push_weights(pl_module.policy, trainer.global_step)
         highest, mean = self._gap(trainer, pl_module)
@@ -73,7 +73,7 @@ class WeightSyncProbe(Callback):
 
     def _gap(self, trainer: Trainer, pl_module: Any) -> tuple[float, float]:
         """Largest and mean distance over the probe's tokens on all ranks, in nats."""
-        data: Any = trainer.datamodule  # type: ignore[attr-defined]
+        data: Any = trainer.datamodule  # type: ignore[attr-defined]  # set by fit, not declared
         settings = SamplingSettings(temperature=data.sampling.temperature, max_tokens=self.tokens)
         requests = self._requests(data.sampler, pl_module)
         gaps: list[float] = []
@@ -117,7 +117,7 @@ class WeightSyncProbe(Callback):
 
     def _explain(self, trainer: Trainer, pl_module: Any, gap: float, tolerance: float) -> str:
         """What is stale: found by removing one suspect after the other."""
-        sampler: Any = trainer.datamodule.sampler  # type: ignore[attr-defined]
+        sampler: Any = trainer.datamodule.sampler  # type: ignore[attr-defined]  # set by fit, not declared
         what = (
             f"in RL step {trainer.current_epoch + 1} the log-probs of "
             f"{type(sampler).__name__} (weights of version {sampler.version}) are up to {gap:.2g} "

@@ -37,8 +37,10 @@ class DrGRPO(Algorithm):
         entropy_bonus: float = 0.0,
     ) -> None:
         super().__init__(clip_low, clip_high, dual_clip, entropy_bonus)
-        if max_length < 1:
-            raise ValueError(f"algorithm.max_length must be at least 1, got {max_length}")
+        if not 1 <= max_length < 2**31:
+            raise ValueError(
+                f"algorithm.max_length must be at least 1 and below 2^31, got {max_length}"
+            )
         self.max_length = max_length
 
     def advantages(self, rollouts: Rollouts) -> Tensor:

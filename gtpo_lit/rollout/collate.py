@@ -40,9 +40,8 @@ def collate(
     ]
     completions = [graded[item].completions[place] for item, place in rows]
     assert all(completion.token_ids for completion in completions), "an empty completion"
-    # A rank whose share of the step is empty still takes part in the exchange.
-    width = max((len(prompts[item]) for item, _ in rows), default=1)
-    depth = max((len(completion.token_ids) for completion in completions), default=1)
+    width = max(len(prompts[item]) for item, _ in rows)
+    depth = max(len(completion.token_ids) for completion in completions)
     input_ids = torch.full((len(rows), width + depth), PADDING_ID, dtype=torch.long)
     attention_mask = torch.zeros((len(rows), width + depth), dtype=torch.bool)
     for row, ((item, _), completion) in enumerate(zip(rows, completions, strict=True)):
@@ -60,11 +59,9 @@ def collate(
         reward=torch.tensor(
             [graded[item].reward[place] for item, place in rows], dtype=torch.float32
         ),
-        correct=torch.tensor(
-            [graded[item].correct[place] for item, place in rows], dtype=torch.bool
-        ),
+        correct=torch.tensor([graded[item].correct[place] for item, place in rows]),
         truncated=torch.tensor(
-            [completion.finish_reason == "length" for completion in completions], dtype=torch.bool
+            [completion.finish_reason == "length" for completion in completions]
         ),
         temperature=temperature,
         logp_old=torch.zeros(mask.shape),
@@ -92,10 +89,8 @@ def _engine_values(completions: Sequence[Completion], field: str, depth: int) ->
 def concatenate(parts: Sequence[Rollouts]) -> Rollouts:
     """The rows of all parts, padded to one shape: prompts on the left, responses on the right.
 
-    What one part lacks, such as log-probs of its sampler, the whole lacks. Parts without a row
-    have no say.
+    What one part lacks, such as log-probs of its sampler, the whole lacks.
     """
-    parts = [part for part in parts if len(part.mask)] or parts[:1]
     widths = [part.input_ids.shape[1] - part.mask.shape[1] for part in parts]
     depths = [part.mask.shape[1] for part in parts]
     padded = [

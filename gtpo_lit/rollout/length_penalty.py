@@ -6,11 +6,9 @@ from abc import ABC, abstractmethod
 
 from torch import Tensor
 
+from gtpo_lit.algorithms.algorithm import LARGEST_OPTION
 from gtpo_lit.functional.overlong import group_relative_penalty, soft_penalty
 from gtpo_lit.types import Rollouts
-
-LARGEST_FACTOR = 1e6
-"""More would overflow float32 later, where nobody names it."""
 
 
 class LengthPenalty(ABC):
@@ -41,7 +39,7 @@ class SoftOverlong(LengthPenalty):
             raise ValueError(f"length_penalties: max_length must be at least 1, got {max_length}")
         if not buffer >= 1:
             raise ValueError(f"length_penalties: buffer must be at least 1, got {buffer}")
-        if not 0 <= factor <= LARGEST_FACTOR:
+        if not 0 <= factor <= LARGEST_OPTION:
             raise ValueError(
                 f"length_penalties: factor must be at least 0 and finite, got {factor}"
             )
