@@ -54,6 +54,8 @@ class ProblemStream:
                 longer than `max_prompt_length` tokens.
         """
         problems = [source.problem(index) for index in range(len(source))]
+        if note := source.note():
+            rank_zero_info(f"{option}: {note}")
         prompts = [render_ids(problem) for problem in problems]
         kept, dropped = fit_prompts(prompts, max_prompt_length, long_prompts=long_prompts)
         if dropped:

@@ -1,6 +1,9 @@
 """Tasks: text in, score out. Problem sources, prompts, answers and rewards; no tensors."""
 
 from gtpo_lit.tasks.chains import ChainSource
+from gtpo_lit.tasks.columns import ColumnMap
+from gtpo_lit.tasks.dataset_source import DatasetSource
+from gtpo_lit.tasks.mixture import MixtureSource
 from gtpo_lit.tasks.prompts import PromptTemplate, fit_prompts
 from gtpo_lit.tasks.reasoning_gym_source import ReasoningGymSource
 from gtpo_lit.tasks.rewards import (
@@ -16,8 +19,11 @@ from gtpo_lit.tasks.source import ProblemSource, overlap, walk
 
 __all__ = [
     "ChainSource",
+    "ColumnMap",
+    "DatasetSource",
     "ExactReward",
     "FormatReward",
+    "MixtureSource",
     "ProblemSource",
     "PromptTemplate",
     "ReasoningGymReward",
