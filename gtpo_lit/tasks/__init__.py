@@ -4,7 +4,8 @@ from gtpo_lit.tasks.chains import ChainSource
 from gtpo_lit.tasks.columns import ColumnMap
 from gtpo_lit.tasks.dataset_source import DatasetSource
 from gtpo_lit.tasks.mixture import MixtureSource
-from gtpo_lit.tasks.prompts import PromptTemplate, fit_prompts
+from gtpo_lit.tasks.prompt_limit import LongPrompts, fit_prompts
+from gtpo_lit.tasks.prompts import Example, PromptTemplate
 from gtpo_lit.tasks.reasoning_gym_source import ReasoningGymSource
 from gtpo_lit.tasks.rewards import (
     ExactReward,
@@ -22,7 +23,9 @@ __all__ = [
     "ColumnMap",
     "DatasetSource",
     "ExactReward",
+    "Example",
     "FormatReward",
+    "LongPrompts",
     "MixtureSource",
     "ProblemSource",
     "PromptTemplate",

@@ -7,10 +7,15 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
-from gtpo_lit.tasks.answer_forms import AnswerForm, cell_text, check_answer_form, reference_answer
 from gtpo_lit.tasks.columns import ColumnMap, cell, check_columns, top_column
 from gtpo_lit.tasks.dataset_files import open_dataset
 from gtpo_lit.tasks.load_report import LoadReport
+from gtpo_lit.tasks.reference_answers import (
+    AnswerForm,
+    cell_text,
+    check_answer_form,
+    reference_answer,
+)
 from gtpo_lit.tasks.source import ProblemSource
 from gtpo_lit.types import Problem
 
@@ -160,7 +165,8 @@ class DatasetSource(ProblemSource):
         check_columns(wanted, table.column_names, table[0])
         tops = sorted({top_column(path, table.column_names) for path in wanted.values()})
         for batch in table.select_columns(tops).iter(ROWS_AT_A_TIME):
-            yield from (dict(zip(batch, cells, strict=True)) for cells in zip(*batch.values()))
+            for cells in zip(*batch.values(), strict=True):
+                yield dict(zip(batch, cells, strict=True))
 
     def _read(self, number: int, row: Mapping[str, Any], report: LoadReport) -> Problem | None:
         """One row as a problem; None, and counted, if it is none."""
