@@ -18,7 +18,8 @@ from gtpo_lit.rollout.problem_stream import ProblemStream, refuse_overlap
 from gtpo_lit.sampling.sampler import Sampler
 from gtpo_lit.sampling.settings import check_training_settings
 from gtpo_lit.sampling.transformers import TransformersSampler
-from gtpo_lit.tasks import LongPrompts, ProblemSource, PromptTemplate, WeightedReward
+from gtpo_lit.tasks import ProblemSource, PromptTemplate, WeightedReward
+from gtpo_lit.tasks.prompt_limit import LongPrompts
 from gtpo_lit.types import SamplingSettings
 
 

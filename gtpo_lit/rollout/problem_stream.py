@@ -65,14 +65,14 @@ class ProblemStream:
             if long:
                 rank_zero_info(
                     f"{option}: {len(long)} of {len(problems)} questions cut, their prompts are "
-                    f"longer than {max_prompt_length} tokens ({limit})"
+                    f"longer than {limit} = {max_prompt_length} tokens"
                 )
         on_long = "error" if long_prompts == "error" else "drop"
         kept, dropped = fit_prompts(prompts, max_prompt_length, long_prompts=on_long)
         if dropped:
             rank_zero_info(
                 f"{option}: {dropped} of {len(problems)} problems dropped, their prompts are "
-                f"longer than {max_prompt_length} tokens ({limit})"
+                f"longer than {limit} = {max_prompt_length} tokens"
             )
         if not kept:
             raise ValueError(f"{option} has no usable problem: {dropped} were dropped as too long")

@@ -9,10 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-
-_MARKS = re.compile(
-    r"\$\$(?P<a>[^$]+)\$\$|\$(?P<b>[^$]+)\$|\\\((?P<c>.+)\\\)|\\\[(?P<d>.+)\\\]", re.S
-)
+_INSIDE = r"((?:\\.|[^$\\])+)"  # a dollar of money has a backslash
+_MARKS = re.compile(rf"\$\${_INSIDE}\$\$|\${_INSIDE}\$|\\\((.+)\\\)|\\\[(.+)\\\]", re.S)
 _UNIT = re.compile(
     r"(?P<value>.*?)(?:\\[ ,;:!]|~|\s)*"
     r"\\(?:text|mbox|textrm|textbf|mathrm)\s*\{(?P<unit>[^{}]*)\}(?:\^(?:[0-9]|\{[0-9]\}))?",

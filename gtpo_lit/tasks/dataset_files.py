@@ -5,12 +5,16 @@ from __future__ import annotations
 import glob
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from datasets import Dataset
 
+ROWS_AT_A_TIME = 4096
+LONG = 100_000
+"""Rows from which on reading shows its progress."""
 BUILDERS = {".jsonl": "json", ".json": "json", ".parquet": "parquet", ".csv": "csv", ".tsv": "csv"}
 """How a local file is read, by the end of its name; `.gz` may follow."""
 
@@ -70,6 +74,7 @@ def open_dataset(
         builder, options = BUILDERS[suffix], {"data_files": {_split_name(split): files}}
         if builder == "csv":
             options["sep"] = "\t" if suffix == ".tsv" else ","
+            options |= {"keep_default_na": False, "na_values": [""]}  # "NA" is a text
             options["converters"] = dict.fromkeys(text_columns, str)
     try:
         return datasets.load_dataset(builder, split=split, **options)
@@ -79,6 +84,16 @@ def open_dataset(
             f"cannot load path={path!r} with config={config!r}, split={split!r}, "
             f"revision={revision!r}: {type(reason).__name__}: {reason}"
         ) from error
+
+
+def batches(table: Dataset, name: str) -> Iterator[dict[str, list[Any]]]:
+    """The rows of a table, some thousand at a time; a bar shows progress where it takes long."""
+    from datasets.utils import tqdm
+
+    with tqdm(total=len(table), desc=f"Reading {name}", disable=len(table) < LONG) as bar:
+        for batch in table.iter(ROWS_AT_A_TIME):
+            yield batch
+            bar.update(ROWS_AT_A_TIME)
 
 
 def _split_name(split: str) -> str:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from gtpo_lit.tasks.columns import ColumnMap, cell, check_columns, top_column
-from gtpo_lit.tasks.dataset_files import open_dataset
+from gtpo_lit.tasks.dataset_files import batches, open_dataset
 from gtpo_lit.tasks.load_report import LoadReport
 from gtpo_lit.tasks.reference_answers import (
     AnswerForm,
@@ -19,7 +19,6 @@ from gtpo_lit.tasks.reference_answers import (
 from gtpo_lit.tasks.source import ProblemSource
 from gtpo_lit.types import Problem
 
-ROWS_AT_A_TIME = 4096
 Filter = dict[str, list[Any]]
 
 
@@ -126,12 +125,22 @@ class DatasetSource(ProblemSource):
         """
         report = LoadReport()
         problems: dict[str, Problem] = {}
+        copies: set[tuple[str, str | None]] = set()
         seen: set[tuple[str, str]] = set()
         for number, row in enumerate(self._rows()):
             report.rows += 1
+            if not self._passes(row):
+                report.filtered += 1
+                continue
+            asked, text = self._cells(row)
+            # Files may hold a hundred copies of each row: most go before any work is done on them.
+            if self.drop_duplicates and (asked, text) in copies:
+                report.duplicates += 1
+                continue
             problem = self._read(number, row, report)
             if problem is None:
                 continue
+            copies.add((asked, text))
             key = (problem.question, problem.answer)
             if self.drop_duplicates and key in seen:
                 report.duplicates += 1
@@ -164,21 +173,23 @@ class DatasetSource(ProblemSource):
         wanted |= {f"drop.{column}": column for column in self.drop}
         check_columns(wanted, table.column_names, table[0])
         tops = sorted({top_column(path, table.column_names) for path in wanted.values()})
-        for batch in table.select_columns(tops).iter(ROWS_AT_A_TIME):
+        for batch in batches(table.select_columns(tops), self.name):
             for cells in zip(*batch.values(), strict=True):
                 yield dict(zip(batch, cells, strict=True))
 
+    def _cells(self, row: Mapping[str, Any]) -> tuple[str, str | None]:
+        """Question and answer as they stand in the file; "" and None where there is no text."""
+        asked = cell(row, self.columns.question)
+        text = cell_text(cell(row, self.columns.answer))
+        return asked if isinstance(asked, str) else "", text
+
     def _read(self, number: int, row: Mapping[str, Any], report: LoadReport) -> Problem | None:
         """One row as a problem; None, and counted, if it is none."""
-        if not self._passes(row):
-            report.filtered += 1
-            return None
-        asked = cell(row, self.columns.question)
-        question = self._question(asked) if isinstance(asked, str) else ""
-        if not question:
+        asked, text = self._cells(row)
+        question = asked.removeprefix(self.question_prefix).removesuffix(self.question_suffix)
+        if not question.strip():
             report.no_question += 1
             return None
-        text = cell_text(cell(row, self.columns.answer))
         answer = None if text is None else reference_answer(text, self.answer_form, self.normalize)
         if answer is None:
             report.no_answer += 1
@@ -187,16 +198,11 @@ class DatasetSource(ProblemSource):
         source = cell_text(cell(row, self.columns.source)) if self.columns.source else None
         return Problem(
             id=f"{self.name}/{key or number}",
-            question=question,
+            question=question.strip(),
             answer=answer[0],
             source=source or self.name,
             metadata={"row": number, "written": answer[1]},
         )
-
-    def _question(self, text: str) -> str:
-        """The question itself. Its own spacing stays, apart from that around it."""
-        text = text.removeprefix(self.question_prefix).removesuffix(self.question_suffix)
-        return text.strip()
 
     def _passes(self, row: Mapping[str, Any]) -> bool:
         kept = all(cell_text(cell(row, name)) in values for name, values in self.keep.items())

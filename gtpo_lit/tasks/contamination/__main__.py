@@ -69,7 +69,7 @@ def read_sources(configs: Sequence[Path]) -> tuple[ProblemSource, dict[str, Prob
             raise ValueError(f"{path}: {error}") from error
         data = config.get("data") if isinstance(config, dict) else None
         if isinstance(data, dict):
-            problems = data.get("problems", problems)
+            problems = data.get("problems") or problems
             validation |= data.get("validation") or {}
     if not problems or not validation:
         missing = "data.validation" if problems else "data.problems"
@@ -81,7 +81,7 @@ def read_sources(configs: Sequence[Path]) -> tuple[ProblemSource, dict[str, Prob
         parsed = parser.parse_object({"problems": problems, "validation": validation})
     except Exception as error:  # its own errors derive from none of the usual ones
         raise ValueError(str(error)) from error
-    sources = parser.instantiate_classes(parsed)
+    sources = parser.instantiate(parsed)
     return sources.problems, sources.validation
 
 
