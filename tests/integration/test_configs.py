@@ -19,7 +19,7 @@ NOT_RUN = {
         )
     },
     "configs/data/local.yaml": "needs files; test_data_sets.py writes some",
-    "configs/data/reasoning_gym.yaml": "other sets than this test shrinks; test_data_sets.py runs it",
+    "configs/data/reasoning_gym.yaml": "the embedded tokenizer knows digits only",
     "configs/prompt/boxed_chat.yaml": "the embedded tokenizer has no chat template",
     "configs/prompt/boxed_plain.yaml": "the embedded tokenizer knows digits only",
     "configs/prompt/few_shot.yaml": "the embedded tokenizer knows digits only",

@@ -1,4 +1,4 @@
-"""Runs on data files: they train, they say what they dropped, and each slip ends before weights load."""
+"""Runs on data files: they train and say what they dropped; slips end before weights load."""
 
 import json
 
@@ -31,13 +31,13 @@ def no_weights(monkeypatch):
     def refuse(*args, **options):
         raise AssertionError("weights were loaded")
 
-    monkeypatch.setattr(policy_spec.AutoModelForCausalLM, "from_pretrained", refuse)
+    monkeypatch.setattr(policy_spec.PolicySpec, "load", refuse)
 
 
 def test_a_file_trains_and_says_what_was_dropped(runs, tmp_path, dataset_cache, capsys, caplog):
     path = tmp_path / "chains.jsonl"
-    text = open(_chains(path, 10)).read()
-    path.write_text(text * 3 + '{"sum": "1+1=", "result": ""}\n')
+    _chains(path, 10)
+    path.write_text(path.read_text() * 3 + '{"sum": "1+1=", "result": ""}\n')
     caplog.set_level("INFO")
     runs(*_options(path))
     assert [row["step"] for row in runs.rows()] == ["0", "1", "2"]
