@@ -67,8 +67,11 @@ class ProblemStream:
                     f"{option}: {len(long)} of {len(problems)} questions cut, their prompts are "
                     f"longer than {limit} = {max_prompt_length} tokens"
                 )
-        on_long = "error" if long_prompts == "error" else "drop"
-        kept, dropped = fit_prompts(prompts, max_prompt_length, long_prompts=on_long)
+        kept, dropped = fit_prompts(
+            prompts,
+            max_prompt_length,
+            long_prompts="error" if long_prompts == "error" else "drop",
+        )
         if dropped:
             rank_zero_info(
                 f"{option}: {dropped} of {len(problems)} problems dropped, their prompts are "
