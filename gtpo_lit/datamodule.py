@@ -14,7 +14,7 @@ from gtpo_lit.rollout.entropy_source import EntropySource, prepare_entropies
 from gtpo_lit.rollout.feed import RolloutFeed
 from gtpo_lit.rollout.host import check_counts, refuse_changes
 from gtpo_lit.rollout.length_penalty import LengthPenalty
-from gtpo_lit.rollout.problem_stream import LongPrompts, ProblemStream, refuse_overlap
+from gtpo_lit.rollout.problem_stream import ProblemStream, refuse_overlap
 from gtpo_lit.rollout.reward_metrics import ConstantRewards
 from gtpo_lit.sampling.sampler import Sampler
 from gtpo_lit.sampling.settings import check_training_settings
@@ -26,6 +26,7 @@ from gtpo_lit.tasks import (
     WeightedReward,
     chosen_reward,
 )
+from gtpo_lit.tasks.prompt_limit import LongPrompts
 from gtpo_lit.types import SamplingSettings
 
 
@@ -60,7 +61,8 @@ class RolloutDataModule(RolloutFeed):
         validation_samples: completions of each validation problem (n of pass@k).
         validation_batch: validation problems sampled at a time.
         max_prompt_length: longest prompt in tokens; no limit if not given.
-        long_prompts: drop the problems whose prompt is longer (and say how many), or stop.
+        long_prompts: drop the problems whose prompt is longer (and say how many), stop, or cut
+            the middle out of their questions.
         max_tokens_per_micro_batch: stop if a micro-batch would hold more tokens than this,
             padding included; no limit if not given.
         dynamic_sampling: draw problems until the step is full of groups with both outcomes; off if
@@ -221,6 +223,7 @@ class RolloutDataModule(RolloutFeed):
             option=option,
             seed=self.seed,
             limit=limit,
+            cut_ids=lambda problem, most: self.prompt.cut_ids(problem, tokenizer, most),
         )
 
     def _meaning(self) -> dict[str, Any]:

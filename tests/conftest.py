@@ -118,3 +118,14 @@ def tiny_two_ends(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model = make_model("qwen2")
     model.generation_config = GenerationConfig(eos_token_id=[1, 5], pad_token_id=0)
     return save_model(model, tmp_path_factory.mktemp("models") / "tiny_two_ends")
+
+
+@pytest.fixture
+def dataset_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the `datasets` library reads is kept in a folder of the test's own; no hub is asked."""
+    import datasets
+    import huggingface_hub.constants
+
+    for module in (datasets.config, huggingface_hub.constants):
+        monkeypatch.setattr(module, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "datasets_cache"))

@@ -63,3 +63,32 @@ def test_a_source_smaller_than_a_step_is_refused_with_both_numbers():
 def test_the_ranks_shares_hold_every_problem_once():
     items = list(range(5))
     assert [share_of(items, rank=rank, ranks=3) for rank in range(3)] == [[0], [1, 2], [3, 4]]
+
+
+def test_long_questions_can_be_cut_and_their_number_is_said(monkeypatch):
+    said = []
+    monkeypatch.setattr(problem_stream, "rank_zero_info", said.append)
+    source = ChainSource(size=6)
+    lengths = {source.problem(index).id: index + 1 for index in range(6)}
+    stream = ProblemStream.render(
+        source,
+        lambda problem: (7,) * lengths[problem.id],
+        max_prompt_length=4,
+        long_prompts="cut",
+        option="data.problems",
+        cut_ids=lambda problem, most: (8,) * (most - 1),
+    )
+    assert stream.prompts == ((7,), (7, 7), (7,) * 3, (7,) * 4, (8,) * 3, (8,) * 3)
+    assert stream.problems == tuple(source.problem(index) for index in range(6))
+    assert said == [
+        "data.problems: 2 of 6 questions cut, their prompts are longer than "
+        "data.max_prompt_length = 4 tokens"
+    ]
+
+
+def test_what_a_source_has_to_say_is_said(monkeypatch):
+    said = []
+    monkeypatch.setattr(problem_stream, "rank_zero_info", said.append)
+    monkeypatch.setattr(ChainSource, "note", lambda self: "7 rows dropped")
+    assert len(_render(6)) == 6
+    assert said == ["data.problems: 7 rows dropped"]

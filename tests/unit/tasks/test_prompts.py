@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from gtpo_lit.tasks import PromptTemplate, fit_prompts
+from gtpo_lit.tasks import Example, PromptTemplate, fit_prompts
 from gtpo_lit.types import Problem
 
 PROBLEM = Problem(id="0", question="2+2?", answer="4")
@@ -227,3 +227,76 @@ def test_every_prompt_is_kept_or_counted(prompts: list[list[int]], limit: int) -
     kept, dropped = fit_prompts(prompts, limit)
     assert kept == [i for i in range(len(prompts)) if len(prompts[i]) <= limit]
     assert len(kept) + dropped == len(prompts)
+
+
+EXAMPLES = [Example(question="1+1?", answer=" 2"), Example(question="3+3?", answer=" 6")]
+
+
+def test_examples_of_raw_text_stand_before_the_question() -> None:
+    prompt = PromptTemplate(template="Q: {question}\nA:", examples=EXAMPLES)
+    tokenizer = _llama_like()
+    prompt.check(tokenizer)
+    expected = "Q: 1+1?\nA: 2\n\nQ: 3+3?\nA: 6\n\nQ: 2+2?\nA:"
+    assert prompt.render_text(PROBLEM, tokenizer) == expected
+    assert prompt.render_ids(PROBLEM, tokenizer) == _ids(tokenizer, "<BOS>", expected)
+    other = PromptTemplate(examples=EXAMPLES[:1], separator="|")
+    assert other.render_text(PROBLEM, tokenizer) == "1+1? 2|2+2?"
+
+
+def test_examples_of_a_chat_are_messages() -> None:
+    prompt = PromptTemplate(chat=True, system="Be brief.", examples=EXAMPLES[:1])
+    tokenizer = _llama_like()
+    prompt.check(tokenizer)
+    assert prompt.render_ids(PROBLEM, tokenizer) == _ids(
+        tokenizer,
+        *("<BOS>", "<hdr>", "system\n", "Be brief.", "<eot>"),
+        *("<hdr>", "user\n", "1+1?", "<eot>", "<hdr>", "assistant\n", "2", "<eot>"),
+        *("<hdr>", "user\n", "2+2?", "<eot>", "<hdr>", "assistant\n"),
+    )
+
+
+def test_a_template_that_loses_the_examples_is_reported() -> None:
+    last = "<|im_start|>user\n{{ messages[-1]['content'] }}<|im_end|>\n<|im_start|>assistant\n"
+    with pytest.raises(ValueError, match="'tiny' loses the example ' 6'"):
+        PromptTemplate(chat=True, examples=EXAMPLES).check(_qwen_like(last))
+
+
+@pytest.mark.parametrize("make", [_llama_like, _qwen_like])
+def test_cut_prompts_keep_every_role_marker_and_the_start_of_the_answer(make: Any) -> None:
+    tokenizer = make()
+    prompt = PromptTemplate(
+        chat=True, system="Be brief.", template="{question} In a box.", examples=EXAMPLES[:1]
+    )
+    question = "Start" + "2" * 600 + "end?"
+    problem = Problem(id="1", question=question, answer="")
+    whole = prompt.render_ids(problem, tokenizer)
+    cut = prompt.cut_ids(problem, tokenizer, 200)
+    assert 198 <= len(cut) <= 200
+    side = (len(question) - (len(whole) - len(cut)) - len(" ... ")) // 2
+    shorter = Problem(id="1", question=question[:side] + " ... " + question[-side:], answer="")
+    assert cut == prompt.render_ids(shorter, tokenizer)
+    special = set(tokenizer.all_special_ids)
+    assert [token for token in cut if token in special] == [
+        token for token in whole if token in special
+    ]
+    text, all_of_it = tokenizer.decode(cut), tokenizer.decode(whole)
+    assert "Start2" in text
+    assert all_of_it[-40:] == text[-40:]
+    assert "end? In a box." in text[-60:]
+
+
+def test_a_prompt_that_fits_is_not_changed_by_the_limit() -> None:
+    tokenizer = _qwen_like()
+    prompt = PromptTemplate(chat=True)
+    ids = prompt.render_ids(PROBLEM, tokenizer)
+    assert (
+        prompt.cut_ids(PROBLEM, tokenizer, 512)
+        == prompt.cut_ids(PROBLEM, tokenizer, len(ids))
+        == ids
+    )
+
+
+def test_a_template_longer_than_the_limit_cannot_be_cut() -> None:
+    problem = Problem(id="7", question="2" * 50, answer="")
+    with pytest.raises(ValueError, match=r"problem '7' cannot be cut to 10 tokens: .* about 20;"):
+        PromptTemplate(chat=True).cut_ids(problem, _qwen_like(), 10)
