@@ -88,6 +88,11 @@ class Graded:
     """Membership of O+, from the accuracy term alone."""
     components: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """The unweighted score of every reward term by name."""
+    answers: tuple[str | None, ...] | None = None
+    """The answer that the accuracy term found in each completion, None where it found none; None
+    for all if that term looks for no answer."""
+    prompt_ids: tuple[int, ...] = ()
+    """The prompt that was sampled from, as tokens."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

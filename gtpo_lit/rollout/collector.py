@@ -106,6 +106,8 @@ class Collector:
                     components={
                         name: tuple(values[part]) for name, values in scores.components.items()
                     },
+                    answers=None if scores.answers is None else scores.answers[part],
+                    prompt_ids=item.prompt_ids,
                 )
             )
         return graded

@@ -18,3 +18,11 @@ class Reward(ABC):
     def grade(self, completions: list[str], problems: Sequence[Problem]) -> list[float]:
         """One finite score for each completion, given its problem."""
         return self.score(completions, [problem.answer for problem in problems])
+
+    def found_answers(self, completions: list[str]) -> list[str | None] | None:
+        """The answer read in each completion, None where there is none.
+
+        A reward that reads no answers gives None for all. What is found decides nothing here: it
+        is written beside the samples, and evaluation lets it vote.
+        """
+        return None

@@ -50,6 +50,9 @@ class Scores:
     """[N]: whether the accuracy is above the threshold; nothing else enters."""
     components: dict[str, tuple[float, ...]]
     """[N] unweighted score of every term by name, "accuracy" first."""
+    answers: tuple[str | None, ...] | None = None
+    """[N] answer that the accuracy term found, None where it found none; None for all if it looks
+    for none."""
 
 
 class WeightedReward:
@@ -105,6 +108,7 @@ class WeightedReward:
             accuracy=accuracy,
             correct=tuple(score > self.correct_threshold for score in accuracy),
             components=components,
+            answers=_answers(self.terms[0].reward, completions),
         )
 
 
@@ -121,3 +125,15 @@ def _scores(
                 f"{label} gave {score} for completion {index} of problem {problems[index].id!r}"
             )
     return scores
+
+
+def _answers(reward: Reward, completions: Sequence[str]) -> tuple[str | None, ...] | None:
+    found = reward.found_answers(list(completions))
+    if found is None:
+        return None
+    if len(found) != len(completions):
+        raise ValueError(
+            f"{type(reward).__name__}.found_answers gave {len(found)} answers for "
+            f"{len(completions)} completions"
+        )
+    return tuple(found)
