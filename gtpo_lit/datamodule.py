@@ -15,11 +15,11 @@ from gtpo_lit.rollout.evaluation_sets import EvaluationSets, sets_for_test
 from gtpo_lit.rollout.feed import RolloutFeed
 from gtpo_lit.rollout.host import check_counts, refuse_changes
 from gtpo_lit.rollout.length_penalty import LengthPenalty
-from gtpo_lit.rollout.problem_stream import LongPrompts, ProblemStream, refuse_overlap
+from gtpo_lit.rollout.problem_stream import ProblemStream, refuse_overlap
 from gtpo_lit.sampling.sampler import Sampler
 from gtpo_lit.sampling.settings import check_training_settings
 from gtpo_lit.sampling.transformers import TransformersSampler
-from gtpo_lit.tasks import ProblemSource, PromptTemplate, WeightedReward
+from gtpo_lit.tasks import LongPrompts, ProblemSource, PromptTemplate, WeightedReward
 from gtpo_lit.types import SamplingSettings
 
 
@@ -57,7 +57,8 @@ class RolloutDataModule(RolloutFeed):
         test_sampling: how completions are drawn in `test`; as in validation if not given.
         test_samples: completions of each problem in `test`; as in validation if not given.
         max_prompt_length: longest prompt in tokens; no limit if not given.
-        long_prompts: drop the problems whose prompt is longer (and say how many), or stop.
+        long_prompts: drop the problems whose prompt is longer (and say how many), stop, or cut
+            the middle out of their questions.
         max_tokens_per_micro_batch: stop if a micro-batch would hold more tokens than this,
             padding included; no limit if not given.
         dynamic_sampling: draw problems until the step is full of groups with both outcomes; off if
@@ -225,6 +226,7 @@ class RolloutDataModule(RolloutFeed):
             option=option,
             seed=self.seed,
             limit=limit,
+            cut_ids=lambda problem, most: self.prompt.cut_ids(problem, tokenizer, most),
         )
 
     def _meaning(self) -> dict[str, Any]:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from lightning.pytorch.utilities import rank_zero_info
 
 from gtpo_lit.rollout.collector import Drawn
-from gtpo_lit.tasks import ProblemSource, fit_prompts, overlap, walk
+from gtpo_lit.tasks import LongPrompts, ProblemSource, fit_prompts, overlap, walk
 from gtpo_lit.types import Problem
 
-LongPrompts = Literal["drop", "error"]
 Item = TypeVar("Item")
 
 
@@ -37,6 +36,7 @@ class ProblemStream:
         option: str,
         seed: int = 0,
         limit: str = "data.max_prompt_length",
+        cut_ids: Callable[[Problem, int], tuple[int, ...]] | None = None,
     ) -> ProblemStream:
         """Render every prompt of `source` once; what is dropped is said, by count.
 
@@ -44,18 +44,31 @@ class ProblemStream:
             source: the problems.
             render_ids: a problem's prompt as token ids.
             max_prompt_length: longest prompt in tokens, or no limit.
-            long_prompts: drop what is longer, or stop.
+            long_prompts: drop what is longer, stop, or cut it by `cut_ids`.
             option: the option that the source was given by, for messages.
             seed: decides the order in which `draw` walks the problems.
             limit: where `max_prompt_length` comes from, for messages.
+            cut_ids: a problem's prompt in at most so many tokens; "cut" needs it.
 
         Raises:
             ValueError: if no problem is left, or if `long_prompts` is "error" and a prompt is
                 longer than `max_prompt_length` tokens.
         """
         problems = [source.problem(index) for index in range(len(source))]
+        if note := source.note():
+            rank_zero_info(f"{option}: {note}")
         prompts = [render_ids(problem) for problem in problems]
-        kept, dropped = fit_prompts(prompts, max_prompt_length, long_prompts=long_prompts)
+        if long_prompts == "cut" and cut_ids is not None and max_prompt_length is not None:
+            long = [at for at, ids in enumerate(prompts) if len(ids) > max_prompt_length]
+            for at in long:
+                prompts[at] = cut_ids(problems[at], max_prompt_length)
+            if long:
+                rank_zero_info(
+                    f"{option}: {len(long)} of {len(problems)} questions cut, their prompts are "
+                    f"longer than {max_prompt_length} tokens ({limit})"
+                )
+        on_long = "error" if long_prompts == "error" else "drop"
+        kept, dropped = fit_prompts(prompts, max_prompt_length, long_prompts=on_long)
         if dropped:
             rank_zero_info(
                 f"{option}: {dropped} of {len(problems)} problems dropped, their prompts are "

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from gtpo_lit.tasks.prompt_limit import cut_text
 from gtpo_lit.types import Problem
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-LongPrompts = Literal["drop", "error"]
-
 # Doubled braces stand for one, as in `str.format`. Others that are no name in braces stay as they
 # are, so that `\boxed{}` needs no care.
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([A-Za-z_]\w*)\}")
 _PROBE = "What is 2+2?"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Example:
+    """A question that is answered in the prompt already."""
+
+    question: str
+    """As in a problem; it goes through the template, too."""
+    answer: str
+    """What the policy should write to such a question, letter by letter."""
 
 
 class PromptTemplate:
@@ -35,6 +44,8 @@ class PromptTemplate:
         template: str = "{question}",
         chat_template: str | None = None,
         chat_template_kwargs: dict[str, Any] | None = None,
+        examples: list[Example] | None = None,
+        separator: str = "\n\n",
     ) -> None:
         """Choose how prompts look.
 
@@ -49,6 +60,9 @@ class PromptTemplate:
                 file that holds one.
             chat_template_kwargs: further variables for the chat template, such as
                 `enable_thinking: false`.
+            examples: answered questions that come first (few-shot): in a chat as messages of user
+                and assistant, else as text, each followed by `separator`.
+            separator: what stands between the examples of raw text.
 
         Raises:
             ValueError: if the template is unusable, the chat template's file is missing, or an
@@ -77,6 +91,8 @@ class PromptTemplate:
         self.template = template
         self.chat_template = None if chat_template is None else _read_template(chat_template)
         self.chat_template_kwargs = dict(chat_template_kwargs or {})
+        self.examples = tuple(examples or ())
+        self.separator = separator
 
     def check(self, tokenizer: PreTrainedTokenizerBase) -> None:
         """Try the template on a made question, to find mistakes before any weight is loaded.
@@ -93,6 +109,12 @@ class PromptTemplate:
             raise ValueError(
                 f"chat_template: {_name(tokenizer)} loses the question, it renders {text!r}"
             )
+        for example in self.examples:
+            if example.answer.strip() not in text:
+                raise ValueError(
+                    f"chat_template: {_name(tokenizer)} loses the example {example.answer!r}, "
+                    f"it renders {text!r}"
+                )
         if self.system is not None and (found := text.count(self.system.strip())) != 1:
             raise ValueError(
                 f"system: the chat template of {_name(tokenizer)} shows the system text {found} "
@@ -102,22 +124,24 @@ class PromptTemplate:
 
     def content(self, problem: Problem) -> str:
         """The question inside `template`, without any chat marks."""
-        parts = {"{{": "{", "}}": "}", "{question}": problem.question}
+        return self._fill(problem.question)
+
+    def _fill(self, question: str) -> str:
+        parts = {"{{": "{", "}}": "}", "{question}": question}
         return _PLACEHOLDER.sub(lambda match: parts[match[0]], self.template)
 
     def render_text(self, problem: Problem, tokenizer: PreTrainedTokenizerBase) -> str:
         """The prompt as text, special tokens included that the chat template writes."""
         content = self.content(problem)
         if not self.chat:
-            return content
+            shots = (self._fill(shot.question) + shot.answer for shot in self.examples)
+            return self.separator.join([*shots, content])
         if self.chat_template is None and not tokenizer.chat_template:
             raise ValueError(
                 f"chat=True but the tokenizer {_name(tokenizer)} has no chat template: "
                 "set chat_template to a template or its file, or chat=False for raw text"
             )
-        messages = [{"role": "user", "content": content}]
-        if self.system is not None:
-            messages.insert(0, {"role": "system", "content": self.system})
+        messages = self._messages(content)
         try:
             return str(
                 tokenizer.apply_chat_template(
@@ -134,6 +158,13 @@ class PromptTemplate:
                 f"chat_template: the one of {_name(tokenizer)} fails on {roles} messages: {error}"
             ) from error
 
+    def _messages(self, content: str) -> list[dict[str, str]]:
+        turns = [("system", self.system)] if self.system is not None else []
+        for shot in self.examples:
+            turns += [("user", self._fill(shot.question)), ("assistant", shot.answer)]
+        turns.append(("user", content))
+        return [{"role": role, "content": text} for role, text in turns]
+
     def render_ids(self, problem: Problem, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:
         """The prompt as token ids; what both sampling and training use.
 
@@ -146,6 +177,31 @@ class PromptTemplate:
             raise ValueError(f"the prompt of problem {problem.id!r} has no tokens: {text!r}")
         start = _start_ids(_encode(tokenizer, text, special=True), ids)
         return ids if ids[: len(start)] == start else start + ids
+
+    def cut_ids(
+        self, problem: Problem, tokenizer: PreTrainedTokenizerBase, limit: int
+    ) -> tuple[int, ...]:
+        """The prompt as at most `limit` token ids, by leaving out the middle of the question.
+
+        It is rendered anew around the shorter question, so every role marker, the template, the
+        examples and the mark that starts the answer stay as they are. A prompt that is short
+        enough is what `render_ids` gives.
+
+        Raises:
+            ValueError: if what stands around the question is too long already.
+        """
+
+        def ids(question: str) -> tuple[int, ...]:
+            return self.render_ids(dataclasses.replace(problem, question=question), tokenizer)
+
+        question = cut_text(problem.question, lambda text: len(ids(text)) <= limit)
+        if question is None:
+            raise ValueError(
+                f"the prompt of problem {problem.id!r} cannot be cut to {limit} tokens: what "
+                f"stands around the question has about {len(ids(problem.question[:1]))}; raise "
+                "data.max_prompt_length or shorten the template"
+            )
+        return ids(question)
 
 
 def _name(tokenizer: PreTrainedTokenizerBase) -> str:
@@ -171,42 +227,3 @@ def _start_ids(with_special: tuple[int, ...], plain: tuple[int, ...]) -> tuple[i
         if with_special[start : start + len(plain)] == plain:
             return with_special[:start]
     return ()
-
-
-def fit_prompts(
-    prompts: Sequence[Sequence[int]],
-    max_prompt_tokens: int | None,
-    *,
-    long_prompts: LongPrompts = "drop",
-) -> tuple[list[int], int]:
-    """Leave out prompts that are too long, whole: none is ever cut.
-
-    Args:
-        prompts: token ids of each prompt.
-        max_prompt_tokens: the longest that is kept; None keeps all.
-        long_prompts: "drop" leaves longer ones out, "error" raises.
-
-    Returns:
-        The indices of the prompts that are kept, in order, and the number of those left out.
-
-    Raises:
-        ValueError: if an option is out of range, or a prompt is too long under "error".
-
-    >>> fit_prompts([[1], [1, 2, 3], [1, 2]], 2)
-    ([0, 2], 1)
-    """
-    if long_prompts not in ("drop", "error"):
-        raise ValueError(f"long_prompts must be 'drop' or 'error', got {long_prompts!r}")
-    if max_prompt_tokens is None:
-        return list(range(len(prompts))), 0
-    if max_prompt_tokens < 1:
-        raise ValueError(f"max_prompt_tokens must be at least 1, got {max_prompt_tokens}")
-    kept = [index for index, ids in enumerate(prompts) if len(ids) <= max_prompt_tokens]
-    dropped = len(prompts) - len(kept)
-    if dropped and long_prompts == "error":
-        raise ValueError(
-            f"{dropped} of {len(prompts)} prompts are longer than "
-            f"max_prompt_tokens={max_prompt_tokens} (the longest has "
-            f"{max(map(len, prompts))}); raise it, or set long_prompts='drop'"
-        )
-    return kept, dropped

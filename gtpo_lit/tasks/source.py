@@ -27,6 +27,10 @@ class ProblemSource(ABC):
     def problem(self, index: int) -> Problem:
         """The problem at `index`, a pure function of it. Raises `IndexError` outside the set."""
 
+    def note(self) -> str:
+        """What a run should say about the set, such as how many rows were dropped; may be empty."""
+        return ""
+
     def check_index(self, index: int) -> None:
         """Raise `IndexError` unless `0 <= index < len(self)`."""
         if not 0 <= index < len(self):
