@@ -11,6 +11,9 @@ CONFIGS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "configs").rglo
 
 # What a CPU test cannot run, and why; each is still parsed and bound.
 NOT_RUN = {
+    "configs/paper/dapo_recipe.yaml": "20480 tokens a response; test_paper_recipes.py binds it",
+    "configs/paper/qwen2.5_32b.yaml": "needs GPUs and the hub; test_paper_recipes.py binds it",
+    "configs/paper/qwen2.5_7b.yaml": "needs GPUs and the hub; test_paper_recipes.py binds it",
     "configs/sampler/vllm_server.yaml": "needs servers; test_vllm_server.py starts them",
     "configs/smollm2.yaml": "needs the model folder that `make smollm2` converts",
     "configs/strategy/ddp.yaml": "starts a second process; test_distributed.py runs it",
