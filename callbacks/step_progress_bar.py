@@ -96,7 +96,7 @@ class StepProgressBar(ProgressBar):
         terminal = sys.stdout.isatty()
         every = 1 if terminal else max(1, math.ceil(total / self.lines))
         if self._enabled and (done == total or done % every == 0):
-            line = f"set {number + 1}/{len(batches)}: batch {done}/{total}"
+            line = f"evaluating set {number + 1}/{len(batches)}, batch {done}/{total}"
             end = "" if terminal and done < total else "\n"
             print(f"\r\x1b[K{line}" if terminal else line, end=end, flush=True)
 

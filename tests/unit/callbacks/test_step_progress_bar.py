@@ -49,17 +49,19 @@ def test_an_evaluation_counts_its_batches(tmp_path: Path, capsys, monkeypatch, c
         )
         return capsys.readouterr().out
 
-    lines = [line for line in shown(tmp_path / "file").splitlines() if line.startswith("set ")]
+    lines = [
+        line for line in shown(tmp_path / "file").splitlines() if line.startswith("evaluating ")
+    ]
     assert lines[:4] == [
-        "set 1/2: batch 1/3",
-        "set 1/2: batch 2/3",
-        "set 1/2: batch 3/3",
-        "set 2/2: batch 1/1",
+        "evaluating set 1/2, batch 1/3",
+        "evaluating set 1/2, batch 2/3",
+        "evaluating set 1/2, batch 3/3",
+        "evaluating set 2/2, batch 1/1",
     ]
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     drawn = shown(tmp_path / "terminal").split("\r\x1b[K")[1:]
-    assert drawn[:2] == ["set 1/2: batch 1/3", "set 1/2: batch 2/3"]
-    assert drawn[2] == "set 1/2: batch 3/3\n"
+    assert drawn[:2] == ["evaluating set 1/2, batch 1/3", "evaluating set 1/2, batch 2/3"]
+    assert drawn[2] == "evaluating set 1/2, batch 3/3\n"
 
 
 def test_disabled_prints_nothing(tmp_path: Path, capsys) -> None:
