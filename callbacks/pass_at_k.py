@@ -8,35 +8,48 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.trainer.states import TrainerFn
 
+from callbacks.evaluation_files import EvaluationFiles, evaluation_files
+from callbacks.evaluation_tables import missing_problems, table
 from callbacks.solved_problems import SolvedProblems
 from callbacks.step_rollouts import log_step
+from gtpo_lit.evaluation import SetSummary, report_text
 from gtpo_lit.run_folder import checkpoint_step
 from gtpo_lit.run_logger import find_run_logger, log_row
 from gtpo_lit.types import Graded
 
 
 class PassAtK(Callback):
-    """Logs `val/<set>/pass@k` and, of the same samples, length, truncation and reward.
+    """Logs `val/<set>/pass@k` and, of the same samples, all other figures of docs/evaluation.md.
 
     The estimate is `gtpo_lit.evaluation.pass_at_k`, averaged over problems, each of which counts
     once however many ranks evaluate it. With `Trainer(num_sanity_val_steps=-1)` Lightning's sanity
     check is a validation before training: it becomes row 0 of the metrics and is kept in the
     checkpoints, so that `before` is known after any number of resumes. Under `test` the names
-    start with `test/`. Outside `fit` a table is printed.
+    start with `test/`. Outside `fit` tables with 95 % intervals are printed, and they and all
+    samples are written into `evaluation/` of the run folder.
     """
 
-    def __init__(self, k: list[int] | None = None) -> None:
+    def __init__(
+        self, k: list[int] | None = None, draws: int = 2000, keep_samples: bool = True
+    ) -> None:
         """Check the options.
 
         Args:
-            k: the values of k; None is every power of two up to the samples drawn.
+            k: the values of k; None is every power of two up to the samples drawn, and their
+                number.
+            draws: bootstrap draws for the intervals.
+            keep_samples: write every sample of `validate` and `test` as parquet.
 
         Raises:
-            ValueError: if a k is below 1.
+            ValueError: if a k is below 1, or there are no draws.
         """
         if k is not None and (not k or min(k) < 1):
             raise ValueError(f"k={k} needs values of at least 1")
+        if draws < 1:
+            raise ValueError(f"draws={draws} is below 1")
         self.k = k
+        self.draws = draws
+        self.keep_samples = keep_samples
         self.before: dict[str, float] = {}
         """Metrics of the validation before training."""
         self.latest: dict[str, float] = {}
@@ -47,6 +60,7 @@ class PassAtK(Callback):
         """Largest value of each pass@k in `fit`, before training included, with its RL step."""
         self._metrics: list[SolvedProblems] = []
         self._names: list[str] = []
+        self._files: EvaluationFiles | None = None
 
     def state_dict(self) -> dict[str, Any]:
         """What the summary needs from before a resume."""
@@ -95,7 +109,7 @@ class PassAtK(Callback):
         dataloader_idx: int = 0,
     ) -> None:
         """Count one batch of graded problems."""
-        self._metrics[dataloader_idx].update(batch)
+        self._add(batch, dataloader_idx)
 
     def on_test_batch_end(
         self,
@@ -107,11 +121,11 @@ class PassAtK(Callback):
         dataloader_idx: int = 0,
     ) -> None:
         """Count one batch of graded problems."""
-        self._metrics[dataloader_idx].update(batch)
+        self._add(batch, dataloader_idx)
 
     def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Log, and within `fit` remember for the summary."""
-        values = self._finish(pl_module)
+        values = self._finish(trainer, pl_module)
         if trainer.sanity_checking:
             # A shorter check says nothing about the whole set, one before a second `fit` is late.
             whole = trainer.num_sanity_val_batches == trainer.num_val_batches
@@ -122,42 +136,67 @@ class PassAtK(Callback):
         elif trainer.state.fn == TrainerFn.FITTING:
             self.latest, self.latest_step = values, trainer.current_epoch + 1
             self._remember(values, step=self.latest_step)
-        elif trainer.is_global_zero:
-            print(table(values))
 
     def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Log and print."""
-        values = self._finish(pl_module)
-        if trainer.is_global_zero:
-            print(table(values))
+        self._finish(trainer, pl_module)
 
     def _start(self, trainer: Trainer, pl_module: LightningModule, *, prefix: str) -> None:
-        names = getattr(getattr(trainer, "datamodule", None), "validation_names", None)
-        if names is None:
-            raise ValueError(
-                "PassAtK reads trainer.datamodule.validation_names; it needs a RolloutDataModule"
-            )
+        names = _set_names(trainer, prefix)
         self._names = [f"{prefix}/{name}" for name in names]
         self._metrics = [SolvedProblems(self.k) for _ in names]
-        for metric in self._metrics:
-            if pl_module.device.type == "cuda":
-                # NCCL gathers device tensors only.
-                metric.to(pl_module.device)
-            metric.update([])
+        fitting = trainer.state.fn == TrainerFn.FITTING
         logger = find_run_logger(trainer)
         if logger is not None:
-            fitting = trainer.state.fn == TrainerFn.FITTING
             logger.pinned_step = None if fitting else _evaluated_step(trainer)
+        self._files = (
+            None
+            if fitting
+            else evaluation_files(trainer, pl_module, prefix, names, samples=self.keep_samples)
+        )
 
-    def _finish(self, pl_module: LightningModule) -> dict[str, float]:
+    def _add(self, batch: list[Graded], dataloader_idx: int) -> None:
+        self._metrics[dataloader_idx].update(batch)
+        if self._files is not None:
+            self._files.add(batch, dataloader_idx)
+
+    def _finish(self, trainer: Trainer, pl_module: LightningModule) -> dict[str, float]:
+        draws = 0 if trainer.state.fn == TrainerFn.FITTING else self.draws
+        summaries = {
+            name: metric.summary(draws)
+            for name, metric in zip(self._names, self._metrics, strict=True)
+        }
         values = {
             f"{name}/{key}": value
-            for name, metric in zip(self._names, self._metrics, strict=True)
-            for key, value in metric.compute().items()
-            if key != "problems"
+            for name, summary in summaries.items()
+            for key, value in summary.values.items()
         }
         log_step(pl_module, values)
+        if draws:
+            self._report(trainer, summaries, values)
         return values
+
+    def _report(
+        self, trainer: Trainer, summaries: Mapping[str, SetSummary], values: Mapping[str, float]
+    ) -> None:
+        missing = missing_problems(trainer, summaries)
+        about = {
+            "rl_step": _evaluated_step(trainer),
+            "checkpoint": None if trainer.ckpt_path is None else str(trainer.ckpt_path),
+            "bootstrap_draws": self.draws,
+            "missing_problems": missing,
+        }
+        if self._files is not None:
+            self._files.finish(summaries, about, first=trainer.is_global_zero)
+        if not trainer.is_global_zero:
+            return
+        for name, summary in summaries.items():
+            print(report_text(name, summary))
+            if missing.get(name):
+                print(f"  WARNING: {missing[name]} more problem(s) were not evaluated")
+        print(table(values))
+        if self._files is not None:
+            print(f"Tables and samples: {self._files.folder}")
 
     def _remember(self, values: Mapping[str, float], *, step: int) -> None:
         for name, value in values.items():
@@ -165,27 +204,15 @@ class PassAtK(Callback):
                 self.best[name] = (value, step)
 
 
+def _set_names(trainer: Trainer, prefix: str) -> list[str]:
+    data = getattr(trainer, "datamodule", None)
+    names = getattr(data, "validation_names", None)
+    if names is None:
+        raise ValueError(
+            "PassAtK reads trainer.datamodule.validation_names; it needs a RolloutDataModule"
+        )
+    return list(getattr(data, "test_names", names) if prefix == "test" else names)
+
+
 def _evaluated_step(trainer: Trainer) -> int:
     return checkpoint_step(trainer.ckpt_path) if trainer.ckpt_path else trainer.current_epoch
-
-
-def table(values: Mapping[str, float]) -> str:
-    """Metrics as text: one line a set, one column a metric.
-
-    >>> print(table({"val/a/pass@1": 0.25, "val/a/length/mean": 12.5, "val/b/pass@1": 1.0}))
-    set    pass@1  length/mean
-    val/a  0.2500      12.5000
-    val/b  1.0000            -
-    """
-    sets: dict[str, dict[str, str]] = {}
-    for name, value in values.items():
-        prefix, set_name, metric = name.split("/", 2)
-        sets.setdefault(f"{prefix}/{set_name}", {})[metric] = f"{value:.4f}"
-    metrics = list(dict.fromkeys(metric for row in sets.values() for metric in row))
-    first = max(len(name) for name in ("set", *sets))
-    widths = {m: max(len(m), *(len(row.get(m, "-")) for row in sets.values())) for m in metrics}
-    lines = ["  ".join(["set".ljust(first), *(m.rjust(widths[m]) for m in metrics)])]
-    for name, row in sets.items():
-        cells = (row.get(m, "-").rjust(widths[m]) for m in metrics)
-        lines.append("  ".join([name.ljust(first), *cells]))
-    return "\n".join(lines)

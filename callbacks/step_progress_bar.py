@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import ProgressBar
+from lightning.pytorch.trainer.states import TrainerFn
 
 _SHOWN = {
     "reward": "train/reward/mean",
@@ -23,7 +24,7 @@ class StepProgressBar(ProgressBar):
 
     On a terminal the line is redrawn at each step; elsewhere, as in a log file, a new line is
     printed every few steps. A step is shown once all its metrics are known, that is when the next
-    one starts.
+    one starts. `validate` and `test` count batches of problems, set by set, in the same way.
     """
 
     def __init__(self, lines: int = 20) -> None:
@@ -64,6 +65,40 @@ class StepProgressBar(ProgressBar):
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Show the last step."""
         self._show(trainer, done=trainer.current_epoch, last=True)
+
+    def on_validation_batch_end(
+        self,
+        trainer: Trainer,
+        pl_module: LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        """Show how far `validate` has come; within `fit` the line of steps stays."""
+        if trainer.state.fn != TrainerFn.FITTING:
+            self._show_evaluation(trainer.num_val_batches, batch_idx, dataloader_idx)
+
+    def on_test_batch_end(
+        self,
+        trainer: Trainer,
+        pl_module: LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        """Show how far `test` has come."""
+        self._show_evaluation(trainer.num_test_batches, batch_idx, dataloader_idx)
+
+    def _show_evaluation(self, batches: Sequence[float], batch_idx: int, number: int) -> None:
+        total, done = int(batches[number]), batch_idx + 1
+        terminal = sys.stdout.isatty()
+        every = 1 if terminal else max(1, math.ceil(total / self.lines))
+        if self._enabled and (done == total or done % every == 0):
+            line = f"evaluating set {number + 1}/{len(batches)}, batch {done}/{total}"
+            end = "" if terminal and done < total else "\n"
+            print(f"\r\x1b[K{line}" if terminal else line, end=end, flush=True)
 
     def print(self, *args: Any, **kwargs: Any) -> None:
         """Print without spoiling the line."""

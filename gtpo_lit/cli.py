@@ -17,8 +17,8 @@ usage: gtpo-lit {fit,validate,test} [--config FILE]... [--OPTION=VALUE]...
 Reinforcement learning of LLM reasoning with entropy-based credit (GTPO, GRPO-S).
 
   fit        train a policy; an epoch of the trainer is one RL step
-  validate   evaluate on the validation problems
-  test       the same, for the final numbers of a run
+  validate   evaluate on data.validation; tables and samples go to the run's folder
+  test       the same on data.test, or on data.validation if that is not given
 
 Options come from files and flags; the later one wins. Names are never shortened.
   --config FILE              a YAML file; may be given several times

@@ -11,6 +11,7 @@ from gtpo_lit.rollout.collector import Collector
 from gtpo_lit.rollout.correction import MismatchCorrection, check_correction
 from gtpo_lit.rollout.dynamic_sampling import DynamicSampling
 from gtpo_lit.rollout.entropy_source import EntropySource, prepare_entropies
+from gtpo_lit.rollout.evaluation_sets import EvaluationSets, sets_for_test
 from gtpo_lit.rollout.feed import RolloutFeed
 from gtpo_lit.rollout.host import check_counts, refuse_changes
 from gtpo_lit.rollout.length_penalty import LengthPenalty
@@ -20,13 +21,13 @@ from gtpo_lit.sampling.sampler import Sampler
 from gtpo_lit.sampling.settings import check_training_settings
 from gtpo_lit.sampling.transformers import TransformersSampler
 from gtpo_lit.tasks import (
+    LongPrompts,
     ProblemSource,
     PromptTemplate,
     RewardTerm,
     WeightedReward,
     chosen_reward,
 )
-from gtpo_lit.tasks.prompt_limit import LongPrompts
 from gtpo_lit.types import SamplingSettings
 
 
@@ -40,6 +41,8 @@ class RolloutDataModule(RolloutFeed):
         rollouts: the current RL step's rollouts of all ranks, on the CPU.
         graded: the current RL step's graded completions of this rank.
         validation_names: the validation sets, in the order of their loaders.
+        test_names: the same for `test`.
+        evaluation_sizes: usable problems of the sets that this run evaluates on.
         step_metrics: `train/...` numbers of the current RL step, equal on all ranks.
         seconds: time of the parts of the current RL step on this rank.
 
@@ -59,7 +62,10 @@ class RolloutDataModule(RolloutFeed):
         sampling: how training completions are drawn.
         validation_sampling: how validation completions are drawn; as in training if not given.
         validation_samples: completions of each validation problem (n of pass@k).
-        validation_batch: validation problems sampled at a time.
+        validation_batch: validation or test problems sampled at a time.
+        test: problem sets for `test`, by name; the validation sets if not given.
+        test_sampling: how completions are drawn in `test`; as in validation if not given.
+        test_samples: completions of each problem in `test`; as in validation if not given.
         max_prompt_length: longest prompt in tokens; no limit if not given.
         long_prompts: drop the problems whose prompt is longer (and say how many), stop, or cut
             the middle out of their questions.
@@ -96,6 +102,9 @@ class RolloutDataModule(RolloutFeed):
         validation_sampling: SamplingSettings | None = None,
         validation_samples: int = 8,
         validation_batch: int = 8,
+        test: dict[str, ProblemSource] | None = None,
+        test_sampling: SamplingSettings | None = None,
+        test_samples: int | None = None,
         max_prompt_length: int | None = None,
         long_prompts: LongPrompts = "drop",
         max_tokens_per_micro_batch: int | None = None,
@@ -116,13 +125,13 @@ class RolloutDataModule(RolloutFeed):
             passes=(passes, 1),
             validation_samples=(validation_samples, 1),
             validation_batch=(validation_batch, 1),
+            test_samples=(test_samples, 1),
             max_prompt_length=(max_prompt_length, 1),
             max_tokens_per_micro_batch=(max_tokens_per_micro_batch, 1),
             constant_reward_steps=(constant_reward_steps, 1),
         )
         check_training_settings(sampling, allow_biased_sampling=allow_biased_sampling)
         self.problems = problems
-        self.validation = validation or {}
         self.sampler = sampler or TransformersSampler()
         check_correction(correction, self.sampler)
         self.prompt = prompt or PromptTemplate()
@@ -131,8 +140,17 @@ class RolloutDataModule(RolloutFeed):
         self.micro_batches = micro_batches
         self.passes = passes
         self.sampling = sampling
-        self.validation_sampling = validation_sampling or sampling
-        self.validation_samples = validation_samples
+        self.validation, self.test = validation or {}, test or {}
+        self.validation_sets = EvaluationSets(
+            option="data.validation",
+            sources=self.validation,
+            sampling=validation_sampling or sampling,
+            samples=validation_samples,
+            stream="validation",
+        )
+        self.test_sets = sets_for_test(
+            self.test, self.validation_sets, sampling=test_sampling, samples=test_samples
+        )
         self.validation_batch = validation_batch
         self.max_prompt_length = max_prompt_length
         self.long_prompts = long_prompts
@@ -143,7 +161,8 @@ class RolloutDataModule(RolloutFeed):
             penalty.check(sampling.max_tokens)
         self.overlong_filter = overlong_filter
         self.seed = seed
-        self.validation_names = list(self.validation)
+        self.validation_names = list(self.validation_sets.sources)
+        self.test_names = list(self.test_sets.sources)
         self.constant_rewards = ConstantRewards(constant_reward_steps)
         self.collector = Collector(
             sampler=self.sampler,
@@ -162,13 +181,14 @@ class RolloutDataModule(RolloutFeed):
                 counts that do not divide, or training problems that are validated on.
         """
         self._host.policy_spec.check()
-        self.sampler.check(self._host.policy_spec, (self.sampling, self.validation_sampling))
+        sets = self.test_sets if stage == "test" else self.validation_sets
+        self.sampler.check(self._host.policy_spec, (self.sampling, sets.sampling))
         tokenizer = self._host.policy_spec.load_tokenizer()
         self.prompt.check(tokenizer)
         self.collector.rows_per_forward = self.group_size
-        self._validation = {
-            name: self._render(source, tokenizer, f"data.validation.{name}")
-            for name, source in self.validation.items()
+        self._evaluated = {
+            name: self._render(source, tokenizer, f"{sets.option}.{name}")
+            for name, source in sets.sources.items()
         }
         if stage != "fit":
             return
@@ -176,6 +196,7 @@ class RolloutDataModule(RolloutFeed):
         cut = self._cut()
         self.collector.rows_per_forward = cut.rows
         refuse_overlap(self.problems, self.validation)
+        refuse_overlap(self.problems, self.test, option="data.test")
         self._train = self._render(self.problems, tokenizer, "data.problems")
         self._train.require(self.problems_per_step)
 
@@ -227,15 +248,13 @@ class RolloutDataModule(RolloutFeed):
         )
 
     def _meaning(self) -> dict[str, Any]:
-        sampling = dataclasses.asdict(self.sampling)
+        sampling, dynamic = dataclasses.asdict(self.sampling), self.dynamic_sampling
         return {
             "seed": self.seed,
             "group_size": self.group_size,
             "problems_per_step": self.problems_per_step,
             "passes": self.passes,
             "problems": self.problems.name,
-            "dynamic_sampling": dataclasses.asdict(self.dynamic_sampling)
-            if self.dynamic_sampling
-            else None,
+            "dynamic_sampling": dynamic and dataclasses.asdict(dynamic),
             **{f"sampling.{name}": value for name, value in sampling.items()},
         }

@@ -103,6 +103,9 @@ class GtpoCLI(LightningCLI):
         parser = super()._prepare_subcommand_parser(klass, subcommand, **options)
         # Checkpoints hold nothing but tensors and plain values, and load as such.
         parser.set_defaults({"weights_only": True})
+        if subcommand != "fit":
+            # The figures are printed by set, with their intervals, by `callbacks.PassAtK`.
+            parser.set_defaults({"verbose": False})
         return parser
 
     def _parse_ckpt_path(self) -> None:

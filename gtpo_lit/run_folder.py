@@ -1,8 +1,8 @@
 """The folder of one run: its layout, its checkpoints and its summary.
 
 ``<root>/<name>/version_N/`` holds ``config.yaml``, ``metrics.csv``, ``timing.csv``,
-``checkpoints/step=NNNN.ckpt``, ``rollouts/``, ``tensorboard/``, ``curves.png`` and
-``summary.json``. Steps are RL steps; row and checkpoint k describe the state after k of them.
+``checkpoints/step=NNNN.ckpt``, ``rollouts/``, ``evaluation/``, ``tensorboard/``, ``curves.png``
+and ``summary.json``. Steps are RL steps; row and checkpoint k describe the state after k of them.
 """
 
 from __future__ import annotations
@@ -56,6 +56,11 @@ class RunFolder:
     def rollouts(self) -> Path:
         """Where sampled completions are kept."""
         return self.path / "rollouts"
+
+    @property
+    def evaluation(self) -> Path:
+        """Where `validate` and `test` keep their tables and samples."""
+        return self.path / "evaluation"
 
     @property
     def curves(self) -> Path:

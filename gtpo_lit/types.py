@@ -90,6 +90,11 @@ class Graded:
     """The unweighted score of every reward term by name."""
     incidents: Mapping[str, tuple[bool, ...]] = field(default_factory=dict)
     """What went wrong in scoring which completion, by "<term>/<kind>" such as "math/timeouts"."""
+    answers: tuple[str | None, ...] | None = None
+    """The answer that the accuracy term found in each completion, None where it found none; None
+    for all if that term looks for no answer."""
+    prompt_ids: tuple[int, ...] = ()
+    """The prompt that was sampled from, as tokens."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -107,6 +107,8 @@ class Collector:
                         name: tuple(values[part]) for name, values in scores.components.items()
                     },
                     incidents={name: flags[part] for name, flags in scores.incidents.items()},
+                    answers=None if scores.answers is None else scores.answers[part],
+                    prompt_ids=item.prompt_ids,
                 )
             )
         return graded

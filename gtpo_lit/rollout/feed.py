@@ -12,6 +12,7 @@ from lightning.pytorch.utilities import rank_zero_warn
 from gtpo_lit.rollout.collector import Collector, Drawn
 from gtpo_lit.rollout.credit import credited, only_mixed, penalised, without_truncated
 from gtpo_lit.rollout.dynamic_sampling import DynamicSampling, Sampled, fill_step
+from gtpo_lit.rollout.evaluation_sets import EvaluationSets
 from gtpo_lit.rollout.exchange import all_gather
 from gtpo_lit.rollout.host import PolicyHost
 from gtpo_lit.rollout.lazy_loader import LazyLoader
@@ -45,10 +46,9 @@ class RolloutFeed(LightningDataModule):
     length_penalties: Sequence[LengthPenalty]
     overlong_filter: bool
     sampling: SamplingSettings
-    validation_sampling: SamplingSettings
-    validation_samples: int
+    validation_sets: EvaluationSets
+    test_sets: EvaluationSets
     validation_batch: int
-    validation_names: list[str]
     seed: int
     sampler: Sampler
     collector: Collector
@@ -63,7 +63,7 @@ class RolloutFeed(LightningDataModule):
         self._position = 0
         self._warned = False
         self._train: ProblemStream | None = None
-        self._validation: dict[str, ProblemStream] = {}
+        self._evaluated: dict[str, ProblemStream] = {}
 
     def train_dataloader(self) -> LazyLoader[Rollouts]:
         """The micro-batches of one RL step, collected when the first is asked for."""
@@ -71,11 +71,11 @@ class RolloutFeed(LightningDataModule):
 
     def val_dataloader(self) -> list[LazyLoader[list[Graded]]]:
         """One loader for each validation set; it yields this rank's graded problems."""
-        return [self._validation_loader(name) for name in self.validation_names]
+        return self._evaluation_loaders(self.validation_sets)
 
     def test_dataloader(self) -> list[LazyLoader[list[Graded]]]:
-        """The validation sets again: what is a test set is a matter of the config."""
-        return self.val_dataloader()
+        """The same for the sets of `test`."""
+        return self._evaluation_loaders(self.test_sets)
 
     def transfer_batch_to_device(
         self, batch: Any, device: torch.device, dataloader_idx: int
@@ -165,16 +165,24 @@ class RolloutFeed(LightningDataModule):
         _, entropy = score(self._host.policy, rollouts, rows_per_forward=rows)
         return rollouts.replace(entropy=entropy)
 
-    def _validation_loader(self, name: str) -> LazyLoader[list[Graded]]:
-        stream = self._validation[name]
+    def _evaluation_loaders(self, sets: EvaluationSets) -> list[LazyLoader[list[Graded]]]:
+        return [self._evaluation_loader(sets, name) for name in sets.sources]
+
+    def _evaluation_loader(self, sets: EvaluationSets, name: str) -> LazyLoader[list[Graded]]:
+        stream = self._evaluated[name]
         return self.collector.grading_loader(
             self._share([stream.drawn(index, index) for index in range(len(stream))]),
-            self.validation_sampling,
-            samples=self.validation_samples,
-            stream=("validation", name),
+            sets.sampling,
+            samples=sets.samples,
+            stream=(sets.stream, name),
             batch=self.validation_batch,
             before=lambda: self.sampler.push_weights(self._host.policy, self._trainer.global_step),
         )
+
+    @property
+    def evaluation_sizes(self) -> dict[str, int]:
+        """Usable problems of each set that this run evaluates on, by name."""
+        return {name: len(stream) for name, stream in self._evaluated.items()}
 
     def _cut(self) -> Cut:
         return Cut.of_step(

@@ -118,8 +118,13 @@ def share_of(items: Sequence[Item], *, rank: int, ranks: int) -> list[Item]:
     return list(items)[len(items) * rank // ranks : len(items) * (rank + 1) // ranks]
 
 
-def refuse_overlap(train: ProblemSource, validation: Mapping[str, ProblemSource]) -> None:
-    """Refuse to validate on what is trained on.
+def refuse_overlap(
+    train: ProblemSource,
+    validation: Mapping[str, ProblemSource],
+    *,
+    option: str = "data.validation",
+) -> None:
+    """Refuse to evaluate on what is trained on.
 
     Raises:
         ValueError: with the number of shared problems and one of them.
@@ -127,6 +132,6 @@ def refuse_overlap(train: ProblemSource, validation: Mapping[str, ProblemSource]
     for name, source in validation.items():
         if shared := overlap(train, source):
             raise ValueError(
-                f"data.problems and data.validation.{name} share {len(shared)} problem(s), for "
+                f"data.problems and {option}.{name} share {len(shared)} problem(s), for "
                 f"example {shared[0]!r}"
             )

@@ -58,6 +58,10 @@ class ChoiceReward(Reward):
             scores.append(float(self._chosen(completion) == reference))
         return scores
 
+    def found_answers(self, completions: list[str]) -> list[str | None]:
+        """The letter that each completion chooses."""
+        return [self._chosen(completion) for completion in completions]
+
     def _chosen(self, completion: str) -> str | None:
         text = extract_answer(completion, "whole", require_think=self.require_think)
         if text is None:

@@ -40,5 +40,9 @@ class ExactReward(Reward):
             for completion, answer in zip(completions, answers, strict=True)
         ]
 
+    def found_answers(self, completions: list[str]) -> list[str | None]:
+        """What stands where `extract` says."""
+        return [self._found(completion) for completion in completions]
+
     def _found(self, completion: str) -> str | None:
         return extract_answer(completion, self.extract, require_think=self.require_think)

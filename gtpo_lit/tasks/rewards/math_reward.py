@@ -79,6 +79,10 @@ class MathReward(PooledReward):
                 jobs.append({"answer": answer, "reference": reference})
         return self.judge_all(JUDGE, jobs)
 
+    def found_answers(self, completions: list[str]) -> list[str | None]:
+        """The answer of each completion, as it is written there."""
+        return [self.answer_of(completion) for completion in completions]
+
     def answer_of(self, completion: str) -> str | None:
         r"""The answer that a response gives; None if it gives none."""
         boxed = extract_answer(completion, "boxed", require_think=self.require_think)

@@ -66,12 +66,20 @@ class NumericReward(Reward):
             for completion, answer in zip(completions, answers, strict=True)
         ]
 
+    def found_answers(self, completions: list[str]) -> list[str | None]:
+        """The exact number of each completion, as a whole number or fraction."""
+        numbers = (self._number(completion) for completion in completions)
+        return [None if found is None else str(found) for found in numbers]
+
+    def _number(self, completion: str) -> Fraction | None:
+        text = extract_answer(completion, self.extract, require_think=self.require_think)
+        return None if text is None else number(text)
+
     def _right(self, completion: str, answer: str) -> bool:
         reference = number(answer)
         if reference is None:
             raise ValueError(f"NumericReward: the reference answer {answer!r} is no number")
-        text = extract_answer(completion, self.extract, require_think=self.require_think)
-        found = None if text is None else number(text)
+        found = self._number(completion)
         if found is None:
             return False
         allowed = max(self.tolerance, self.relative_tolerance * abs(reference))

@@ -82,13 +82,20 @@ class ReasoningGymReward(PooledReward):
             scores=[float(score >= 1.0) for score in marks.scores], incidents=marks.incidents
         )
 
+    def found_answers(self, completions: list[str]) -> list[str | None]:
+        """What stands where `extract` says."""
+        return [self._found(completion) for completion in completions]
+
+    def _found(self, completion: str) -> str | None:
+        return extract_answer(completion, self.extract, require_think=self.require_think)
+
     def _job(self, completion: str, problem: Problem) -> dict[str, Any] | float:
         if not {"task", "config", "entry"} <= problem.metadata.keys():
             raise ValueError(
                 f"ReasoningGymReward needs problems of a ReasoningGymSource; problem "
                 f"{problem.id!r} comes from {problem.source!r}"
             )
-        answer = extract_answer(completion, self.extract, require_think=self.require_think)
+        answer = self._found(completion)
         if answer is None:
             return 0.0
         task, config = problem.metadata["task"], problem.metadata["config"]

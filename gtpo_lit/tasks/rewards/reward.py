@@ -33,3 +33,11 @@ class Reward(ABC):
     def mark(self, completions: list[str], problems: Sequence[Problem]) -> Marks:
         """The scores of `grade`, and what went wrong on the way."""
         return Marks(scores=self.grade(completions, problems))
+
+    def found_answers(self, completions: list[str]) -> list[str | None] | None:
+        """The answer read in each completion, None where there is none.
+
+        A reward that reads no answers gives None for all. What is found decides nothing here: it
+        is written beside the samples, and evaluation lets it vote.
+        """
+        return None

@@ -59,6 +59,9 @@ class Scores:
     """[N] unweighted score of every term by name, the accuracy first."""
     incidents: dict[str, tuple[bool, ...]] = field(default_factory=dict)
     """[N] by "<term>/<kind>", such as "math/timeouts": what went wrong with which completion."""
+    answers: tuple[str | None, ...] | None = None
+    """[N] answer that the accuracy term found, None where it found none; None for all if it looks
+    for none."""
 
 
 class WeightedReward:
@@ -125,6 +128,7 @@ class WeightedReward:
                 for name, mark in marks.items()
                 for kind, flags in mark.incidents.items()
             },
+            answers=_answers(self.terms[0].reward, completions),
         )
 
 
@@ -174,3 +178,15 @@ def chosen_reward(
         others=[term for term in rewards if term is not accuracy],
         accuracy_name=accuracy.name,
     )
+
+
+def _answers(reward: Reward, completions: Sequence[str]) -> tuple[str | None, ...] | None:
+    found = reward.found_answers(list(completions))
+    if found is None:
+        return None
+    if len(found) != len(completions):
+        raise ValueError(
+            f"{type(reward).__name__}.found_answers gave {len(found)} answers for "
+            f"{len(completions)} completions"
+        )
+    return tuple(found)

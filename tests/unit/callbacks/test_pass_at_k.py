@@ -82,6 +82,36 @@ def test_validate_and_test_print_a_table(tmp_path: Path, capsys) -> None:
     assert {"val/a/pass@1", "test/a/pass@1"} <= rows[0].keys()
 
 
+def test_all_figures_are_logged_and_the_tables_written(tmp_path: Path) -> None:
+    trainer = small["make_trainer"](tmp_path)
+    trainer.validate(small["SmallModule"](), datamodule=small["SmallData"](), verbose=False)
+    folder = find_run_logger(trainer).folder.evaluation
+    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.*"))
+    assert names == [
+        "val-samples/a-rank0000.parquet",
+        "val-samples/b-rank0000.parquet",
+        "val.csv",
+        "val.json",
+    ]
+    logged = read_rows(find_run_logger(trainer).folder.metrics)[0]
+    rows = [line.split(",")[:2] for line in (folder / "val.csv").read_text().splitlines()[1:]]
+    assert {f"{name}/{metric}" for name, metric in rows} == logged.keys()
+    assert float(logged["val/a/avg@4"]) == 0.0
+
+
+def test_samples_can_be_left_out(tmp_path: Path) -> None:
+    trainer = small["make_trainer"](tmp_path)
+    watcher(trainer).keep_samples = False
+    trainer.test(small["SmallModule"](), datamodule=small["SmallData"](), verbose=False)
+    folder = find_run_logger(trainer).folder.evaluation
+    assert sorted(path.name for path in folder.iterdir()) == ["test.csv", "test.json"]
+
+
+def test_draws_are_checked() -> None:
+    with pytest.raises(ValueError, match="draws=0"):
+        PassAtK(draws=0)
+
+
 def test_k_is_checked() -> None:
     for k in ([], [0, 1]):
         with pytest.raises(ValueError, match="at least 1"):

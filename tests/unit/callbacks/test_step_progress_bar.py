@@ -40,6 +40,30 @@ def test_a_terminal_is_redrawn_at_each_step(tmp_path: Path, capsys, monkeypatch)
     assert "\n" not in drawn[0]
 
 
+@pytest.mark.parametrize("command", ["validate", "test"])
+def test_an_evaluation_counts_its_batches(tmp_path: Path, capsys, monkeypatch, command) -> None:
+    def shown(root: Path) -> str:
+        trainer = small["make_trainer"](root)
+        getattr(trainer, command)(
+            small["SmallModule"](), datamodule=small["SmallData"](), verbose=False
+        )
+        return capsys.readouterr().out
+
+    lines = [
+        line for line in shown(tmp_path / "file").splitlines() if line.startswith("evaluating ")
+    ]
+    assert lines[:4] == [
+        "evaluating set 1/2, batch 1/3",
+        "evaluating set 1/2, batch 2/3",
+        "evaluating set 1/2, batch 3/3",
+        "evaluating set 2/2, batch 1/1",
+    ]
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    drawn = shown(tmp_path / "terminal").split("\r\x1b[K")[1:]
+    assert drawn[:2] == ["evaluating set 1/2, batch 1/3", "evaluating set 1/2, batch 2/3"]
+    assert drawn[2] == "evaluating set 1/2, batch 3/3\n"
+
+
 def test_disabled_prints_nothing(tmp_path: Path, capsys) -> None:
     bar = StepProgressBar()
     bar.disable()

@@ -1,4 +1,4 @@
-"""How well a policy solves a set of problems, from several samples of each.
+"""Estimates for single problems: pass@k, avg@k, maj@k and verl's best@k.
 
 Everything here is plain float64 arithmetic on counts and scores; nothing is fitted or trained.
 """
@@ -6,7 +6,7 @@ Everything here is plain float64 arithmetic on counts and scores; nothing is fit
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -85,7 +85,7 @@ def avg_at_k(scores: npt.ArrayLike, k: int | None = None) -> float:
     return float(table[:, :k].mean(axis=1).mean())
 
 
-def maj_at_k(answers: Sequence[str | None], correct: Sequence[bool], k: int) -> float:
+def maj_at_k(answers: Sequence[Hashable | None], correct: Sequence[bool], k: int) -> float:
     """Whether the most common answer among the first `k` samples of one problem is right.
 
     Samples without an answer (None) cast no vote. Tie rule: of the answers with the most votes,
@@ -93,7 +93,7 @@ def maj_at_k(answers: Sequence[str | None], correct: Sequence[bool], k: int) -> 
     alone. Without any vote the problem counts as wrong.
 
     Args:
-        answers: the extracted answer of each sample, in sample order.
+        answers: the extracted answer of each sample, in sample order; equal ones are one vote.
         correct: whether each sample is right, in the same order.
         k: number of samples that vote.
 
@@ -113,7 +113,7 @@ def maj_at_k(answers: Sequence[str | None], correct: Sequence[bool], k: int) -> 
         raise ValueError(f"{len(answers)} answers for {len(correct)} values of correct")
     if k > len(answers):
         return math.nan
-    votes: dict[str, int] = {}
+    votes: dict[Hashable, int] = {}
     for answer in answers[:k]:
         if answer is not None:
             votes[answer] = votes.get(answer, 0) + 1
@@ -153,9 +153,32 @@ def best_at_k(
         raise ValueError(f"scores has shape {values.shape}, not [samples]")
     if values.size == 0:
         return math.nan, math.nan
-    random = np.random.RandomState(seed)
-    best = np.array([values[random.choice(values.size, size=k)].max() for _ in range(draws)])
+    best = values[_best_draws(values.size, k, draws, seed)].max(axis=1)
     return float(best.mean()), float(best.std())
+
+
+def best_table(
+    scores: Sequence[npt.NDArray[np.float64]], k: int, *, draws: int = 1000, seed: int = 42
+) -> npt.NDArray[np.float64]:
+    """The means of `best_at_k` for many problems, [P] float64.
+
+    As in verl, every problem's draws start from the same seed, so those with equally many samples
+    share their draws.
+
+    Args:
+        scores: of each problem, [samples]; at least one sample.
+        k: size of each draw.
+        draws: number of bootstrap draws.
+        seed: of the draws.
+    """
+    _check_k(k)
+    shared = {size: _best_draws(size, k, draws, seed) for size in {one.size for one in scores}}
+    return np.array([one[shared[one.size]].max(axis=1).mean() for one in scores])
+
+
+def _best_draws(size: int, k: int, draws: int, seed: int) -> npt.NDArray[np.int64]:
+    # One call gives what `draws` calls of `choice(size, k)` in a row give, which verl makes.
+    return np.random.RandomState(seed).choice(size, size=(draws, k)).astype(np.int64)
 
 
 def _check_k(k: int) -> None:
