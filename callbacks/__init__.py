@@ -1,6 +1,7 @@
 """A Lightning callbacks package; path, import and class_path are the same."""
 
 from callbacks.entropy_monitor import EntropyMonitor
+from callbacks.entropy_rebound import EntropyCollapseError, EntropyRebound
 from callbacks.pass_at_k import PassAtK
 from callbacks.response_length_monitor import ResponseLengthMonitor
 from callbacks.run_summary import RunSummary
@@ -9,7 +10,9 @@ from callbacks.step_progress_bar import StepProgressBar
 from callbacks.weight_sync_probe import WeightSyncProbe
 
 __all__ = [
+    "EntropyCollapseError",
     "EntropyMonitor",
+    "EntropyRebound",
     "PassAtK",
     "ResponseLengthMonitor",
     "RunSummary",
