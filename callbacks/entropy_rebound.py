@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any, Literal
 
@@ -12,7 +11,6 @@ from lightning.pytorch.utilities import rank_zero_warn
 from callbacks.entropy_monitor import entropy_means
 from callbacks.step_rollouts import log_step, step_rollouts
 from gtpo_lit.evaluation import Rebound, entropy_rebound
-from gtpo_lit.metrics_csv import write_atomically
 from gtpo_lit.run_logger import find_run_logger
 
 MEAN = "train/entropy/mean"
@@ -94,7 +92,7 @@ class EntropyRebound(Callback):
             raise EntropyCollapseError(text)
         if not self._warned:
             self._warned = True
-            rank_zero_warn(text, stacklevel=2)
+            rank_zero_warn(text)
 
     def update(self, step: int, value: float) -> dict[str, float]:
         """Add a step's mean entropy in nats; the numbers to log."""
@@ -127,8 +125,7 @@ class EntropyRebound(Callback):
         found = entropy_rebound(self.steps, self.values)
         logger = find_run_logger(trainer)
         if logger is not None:
-            path = logger.folder.path / "entropy_rebound.json"
-            write_atomically(path, json.dumps(as_json(found), indent=2) + "\n")
+            logger.folder.write_json("entropy_rebound.json", as_json(found))
         print(verdict(found), flush=True)
 
     def state_dict(self) -> dict[str, Any]:

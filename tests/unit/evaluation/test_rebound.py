@@ -38,6 +38,18 @@ def test_noise_alone_seldom_passes_for_a_rebound(correlation: float) -> None:
     assert found_share("falling", correlation) <= 0.1
 
 
+@pytest.mark.parametrize("size", [20, 40, 80])
+def test_short_curves_are_no_rebounds_either(size: int) -> None:
+    """Level, falling, and fallen at once, under noise that is correlated."""
+    time = np.linspace(0, 1, size)
+    for mean in (np.ones(size), np.exp(-5 * time), 0.3 + np.exp(-30 * time)):
+        found = [
+            entropy_rebound(range(size), mean + noise(seed, 0.5, size=size), draws=200).found
+            for seed in range(60)
+        ]
+        assert sum(found) <= 6
+
+
 @pytest.mark.parametrize(("correlation", "least"), [(0.0, 1.0), (0.5, 0.98), (0.8, 0.5)])
 def test_a_rebound_is_found_in_noise(correlation: float, least: float) -> None:
     assert found_share("rebound", correlation) >= least
@@ -94,10 +106,10 @@ def test_parts_equal_plain_loops() -> None:
 
 
 def test_the_global_random_state_is_left_alone() -> None:
-    np.random.seed(3)  # noqa: NPY002
-    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    np.random.seed(3)
+    before = np.random.get_state()[1].copy()
     first = entropy_rebound(range(30), noise(0, 0, size=30), seed=4)
-    assert (np.random.get_state()[1] == before).all()  # noqa: NPY002
+    assert (np.random.get_state()[1] == before).all()
     assert first == entropy_rebound(range(30), noise(0, 0, size=30), seed=4)
 
 
