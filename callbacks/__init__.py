@@ -2,22 +2,26 @@
 
 from callbacks.entropy_monitor import EntropyMonitor
 from callbacks.entropy_rebound import EntropyCollapseError, EntropyRebound
+from callbacks.export_hf import ExportHF
 from callbacks.pass_at_k import PassAtK
 from callbacks.response_length_monitor import ResponseLengthMonitor
 from callbacks.run_summary import RunSummary
 from callbacks.shaping_guard import ShapingError, ShapingGuard
 from callbacks.step_progress_bar import StepProgressBar
+from callbacks.throughput import Throughput
 from callbacks.weight_sync_probe import WeightSyncProbe
 
 __all__ = [
     "EntropyCollapseError",
     "EntropyMonitor",
     "EntropyRebound",
+    "ExportHF",
     "PassAtK",
     "ResponseLengthMonitor",
     "RunSummary",
     "ShapingError",
     "ShapingGuard",
     "StepProgressBar",
+    "Throughput",
     "WeightSyncProbe",
 ]
