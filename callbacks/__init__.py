@@ -6,7 +6,9 @@ from callbacks.export_hf import ExportHF
 from callbacks.pass_at_k import PassAtK
 from callbacks.response_length_monitor import ResponseLengthMonitor
 from callbacks.run_summary import RunSummary
+from callbacks.sample_table import SampleTable
 from callbacks.shaping_guard import ShapingError, ShapingGuard
+from callbacks.step_histograms import StepHistograms
 from callbacks.step_progress_bar import StepProgressBar
 from callbacks.throughput import Throughput
 from callbacks.weight_sync_probe import WeightSyncProbe
@@ -19,8 +21,10 @@ __all__ = [
     "PassAtK",
     "ResponseLengthMonitor",
     "RunSummary",
+    "SampleTable",
     "ShapingError",
     "ShapingGuard",
+    "StepHistograms",
     "StepProgressBar",
     "Throughput",
     "WeightSyncProbe",
