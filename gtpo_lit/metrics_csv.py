@@ -55,10 +55,14 @@ class MetricsFile:
             os.fsync(file.fileno())
 
 
-def read_rows(path: Path) -> Rows:
+def read_rows(path: Path, *, lenient: bool = False) -> Rows:
     """The cells of a metrics CSV as text, by step; empty cells are left out.
 
     A last line without line end was cut by a kill: it is dropped with a warning.
+
+    Args:
+        path: the file.
+        lenient: drop other broken lines with a warning, too, so as to see what there is.
 
     Raises:
         ValueError: if the file is not such a CSV, with the line at fault.
@@ -76,10 +80,14 @@ def read_rows(path: Path) -> Rows:
     rows: Rows = {}
     for number, cells in enumerate(lines[1:], start=2):
         if len(cells) != len(header) or not cells[0].isdecimal():
-            raise ValueError(
+            fault = (
                 f"{path}, line {number}: {len(cells)} cells for {len(header)} columns, "
                 f"step {cells[0] if cells else ''!r}"
             )
+            if not lenient:
+                raise ValueError(fault)
+            warnings.warn(f"{fault}; the line is left out", stacklevel=2)
+            continue
         named = zip(header[1:], cells[1:], strict=True)
         rows[int(cells[0])] = {name: cell for name, cell in named if cell}
     return rows
