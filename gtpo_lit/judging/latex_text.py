@@ -56,6 +56,12 @@ _REWRITES = [
     (r"\\text\s*\{\s*(%|\\%)\s*\}", "%"),
     (r"\\%", "%"),
     (r"\\text\{([^A-Za-z{}\\]*)\}", r" \1 "),
+    # A matrix inside brackets of its own.
+    (r"\\begin\{array\}\s*\{[clr| ]*\}(.*?)\\end\{array\}", r"\\begin{matrix}\1\\end{matrix}"),
+    *((rf"^\s*{opening}\s*\\begin\{{matrix\}}((?:(?!\\end).)*)\\end\{{matrix\}}\s*{closing}(?=[\s.]*$)",
+       rf"\\begin{{{name}}}\1\\end{{{name}}}")
+      for opening, closing, name in ((r"\(", r"\)", "pmatrix"), (r"\[", r"\]", "bmatrix"),
+                                     (r"\|", r"\|", "vmatrix"), (r"\\\{", r"\\\}", "Bmatrix"))),
 ]  # fmt: skip
 _COMPILED = [(re.compile(pattern), replacement) for pattern, replacement in _REWRITES]
 
@@ -70,7 +76,8 @@ def plain(text: str) -> str:
         text = pattern.sub(replacement, text)
     text = re.sub(r"(?<![\w.])(\d+)\s+(\d+)/(\d+)(?![\w.])", r"\1\\frac{\2}{\3}", text)
     text = re.sub(r" {2,}", " ", text).strip()
-    return re.sub(r"\s*[.,;]$", "", text)
+    # One stop inside dollars and one behind them.
+    return re.sub(r"\s*[.,;](?:\s+[.,;])?$", "", text)
 
 
 def same_text(first: str, second: str) -> bool:

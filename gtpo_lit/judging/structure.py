@@ -54,7 +54,9 @@ Answer = Leaf | Word | Parts | Relation
 _OPEN, _CLOSE = ("\\{", "(", "[", "{"), ("\\}", ")", "]", "}")
 _SCAN = re.compile(r"\\[{}]|\\begin|\\end|\\[A-Za-z]+|.", re.DOTALL)
 _MATRIX = re.compile(r"\\begin\{([a-zA-Z]*)matrix\}(.*)\\end\{\1matrix\}", re.DOTALL)
-_WORD = re.compile(r"\\text\{([^{}\\]*)\}|([A-Za-z][A-Za-z' -]{2,})|\(([A-Z])\)")
+_WORD = re.compile(
+    r"\\text\{([^{}\\]*)\}|((?=.*[A-Za-z]{3})[A-Za-z']+(?:[ -][A-Za-z']+)*)|\(([A-Z])\)"
+)
 _RELATION = {"=", "<", ">", "\\le", "\\ge", "\\ne"}
 _THOUSANDS = re.compile(r"[-+]?\s*(?:\\\$)?\s*\d{1,3}(?:,\d{3})+(?:\.\d+)?\D*")
 _NAMES = re.compile(r"\b(?:sin|cos|tan|cot|sec|csc|log|ln|exp|sqrt|pi|inf|arc\w+)\b")
