@@ -17,9 +17,7 @@ def _number_changes() -> dict[str, Change]:
     """Changes of one number of a member."""
     return {
         "digit": lambda text: [
-            other
-            for step in (1, 4, 7)
-            for other in changed_once(text, r"\d", lambda m: str((int(m[0]) + step) % 10))
+            other for step in (1, 4, 7) for other in changed_once(text, r"\d", _raised(step))
         ],
         "off by one": lambda text: [
             other
@@ -70,15 +68,21 @@ def _formula_changes() -> dict[str, Change]:
         "root dropped": lambda text: changed_once(
             text, r"\\sqrt(?:\{([^{}]*)\}|(\d))", lambda m: f"({m[1] or m[2]})"
         ),
-        "power dropped": lambda text: changed_once(text, r"\^(?!\\circ)(?:\w|\{\w+\})", lambda m: ""),
+        "power dropped": lambda text: changed_once(
+            text, r"\^(?!\\circ)(?:\w|\{\w+\})", lambda m: ""
+        ),
         "letter": lambda text: changed_once(
             text, r"(?<![a-zA-Z\\])[a-zA-Z](?![a-zA-Z])", lambda m: "w" if m[0] != "w" else "u"
         ),
         "function": lambda text: changed_once(
-            text, r"\\(?:cot|tan|sin|cos)\b",
-            lambda m: {r"\cot": r"\tan", r"\tan": r"\cot", r"\sin": r"\cos", r"\cos": r"\sin"}[m[0]],
+            text, r"\\(?:cot|tan|sin)\b",
+            lambda m: {"c": r"\tan", "t": r"\cot", "s": r"\cos"}[m[0][1]],
         ),
     }  # fmt: skip
+
+
+def _raised(step: int) -> Callable[[re.Match[str]], str]:
+    return lambda match: str((int(match[0]) + step) % 10)
 
 
 def _sign(text: str) -> list[str]:

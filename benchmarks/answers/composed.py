@@ -19,11 +19,13 @@ FORMS = (
     r"\frac{{{a}+{b}\sqrt{{{d}}}}}{{{q}}}", r"{a}\pi", r"\frac{{{p}\pi}}{{{q}}}", "{a} - {b}i",
     "{a}x^2 + {b}x - {c}", "{a}x - {b}y", r"\frac{{{a}x + {b}}}{{{q}}}", "x^3 - {a}x + {b}",
     "y = {a}x + {b}", "{a}x + {b}y = {c}", "(x - {a})^2 + (y + {b})^2 = {c}", "x = {a}",
-    r"\frac{{{p}}}{{{q}}}", r"-\frac{{{p}}}{{{q}}}", "{a}.{b}", "{a}^{{{n}}}", r"\frac{{1}}{{{a}^{{{n}}}}}",
+    r"\frac{{{p}}}{{{q}}}", r"-\frac{{{p}}}{{{q}}}", "{a}.{b}", "{a}^{{{n}}}",
+    r"\frac{{1}}{{{a}^{{{n}}}}}",
     r"\begin{{pmatrix}} {a} & -{b} \\ {c} & {d} \end{{pmatrix}}",
     r"\begin{{pmatrix}} {a} \\ -{b} \\ {c} \end{{pmatrix}}", r"{a}^\circ", r"{n}\%",
-    r"{a} \text{{ cm}}^2", r"\${a}.50", r"{a}e^{{{n}x}}", r"{a}\sin x + {b}\cos x", r"\log_{{{q}}} {a}",
-    r"(2,{b}) \text{{ and }} ({a},7)" , "{a}(x+{b})(x-{c})", r"{a}!", r"\binom{{{high}}}{{{q}}}",
+    r"{a} \text{{ cm}}^2", r"\${a}.50", r"{a}e^{{{n}x}}", r"{a}\sin x + {b}\cos x",
+    r"\log_{{{q}}} {a}",
+    r"(2,{b}) \text{{ and }} ({a},7)", "{a}(x+{b})(x-{c})", r"{a}!", r"\binom{{{high}}}{{{q}}}",
 )  # fmt: skip
 
 

@@ -13,7 +13,8 @@ _OPENING, _CLOSING = r"\\\{|\\begin|[(\[{]", r"\\\}|\\end|[)\]}]"
 _MARK = re.compile(rf"(?P<open>{_OPENING})|(?P<close>{_CLOSING})|\\[A-Za-z]+|\\.|.", re.DOTALL)
 _SHELLS = [
     (re.compile(r"\\begin\{pmatrix\}"), re.compile(r"\\end\{pmatrix\}$"), r"\\\\|&"),
-    (re.compile(r"(?:x \\in )?(?:\\left)?\s*(?:\\\{|[(\[])"), re.compile(r"(?:\\right)?\s*(?:\\\}|[)\]])$"), ","),
+    (re.compile(r"(?:x \\in )?(?:\\left)?\s*(?:\\\{|[(\[])"),
+     re.compile(r"(?:\\right)?\s*(?:\\\}|[)\]])$"), ","),
 ]  # fmt: skip
 
 
