@@ -27,7 +27,8 @@ from benchmarks.answers.references import (
     in_a_sentence,
     itself,
     next_rows,
-    read_references,
+    read_columns,
+    reference_in,
 )
 from benchmarks.answers.responses import HANGS, Response, make_responses
 from benchmarks.answers.rewrites import make_rewrites
@@ -51,7 +52,10 @@ class Row(NamedTuple):
 class Inputs(NamedTuple):
     """What answers are made of."""
 
+    columns: dict[str, list[str]]
+    """The answer column of every file."""
     files: dict[str, list[str]]
+    """The final answers in it."""
     shaped: list[str]
     """References of MATH500 that are no whole number, and composed ones."""
     plain: list[str]
@@ -60,12 +64,13 @@ class Inputs(NamedTuple):
 
 def read_inputs(folder: Path) -> Inputs:
     """The references of all files."""
-    files = read_references(folder)
+    columns = read_columns(folder)
+    files = {name: list(map(reference_in, rows)) for name, rows in columns.items()}
     every = dict.fromkeys(text for rows in files.values() for text in rows)
     numbers = [int(text) for text in every if text.isdigit()]
     formulas = [text for text in files["math500"] if not re.fullmatch(r"-?\d+", text)]
     shaped = list(dict.fromkeys([*formulas, *composed(numbers, 225)]))
-    return Inputs(files, shaped, [text for text in every if text not in set(shaped)])
+    return Inputs(columns, files, shaped, [text for text in every if text not in set(shaped)])
 
 
 def judged(
@@ -148,7 +153,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rewrites = make_rewrites(sources, options.rewrites, seed=options.seed)
     checks = [
         (f"{name}, the reference itself", itself(rows), 1.0, 0.01 if name == "math500" else 0.0)
-        for name, rows in inputs.files.items()
+        for name, rows in inputs.columns.items()
     ]
     others = [pair for rows in inputs.files.values() for pair in next_rows(rows)]
     checks += [

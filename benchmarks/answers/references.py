@@ -19,37 +19,45 @@ class Pair(NamedTuple):
     answer: str
 
 
-def read_references(folder: Path) -> dict[str, list[str]]:
-    """The reference of every row, by the name of its file."""
-    return {name: [_reference(line) for line in _lines(folder / f"{name}.jsonl")] for name in FILES}
+def read_columns(folder: Path) -> dict[str, list[str]]:
+    """The answer column of every row, by the name of its file."""
+    return {name: [_column(line) for line in _lines(folder / f"{name}.jsonl")] for name in FILES}
 
 
 def _lines(file: Path) -> list[str]:
     return file.read_text(encoding="utf-8").splitlines()
 
 
-def _reference(line: str) -> str:
-    # A solution of GSM8K ends in "#### 72".
-    return str(json.loads(line)["answer"]).rpartition("####")[2].strip()
+def _column(line: str) -> str:
+    return str(json.loads(line)["answer"])
 
 
-def itself(references: Sequence[str]) -> list[Pair]:
-    """Every reference as the answer to itself."""
-    return [Pair("itself", text, text) for text in references]
+def reference_in(column: str) -> str:
+    r"""The final answer in an answer column, as a response would write it.
+
+    >>> reference_in("6*12=72\n#### 72"), reference_in("27.0"), reference_in(r"\frac{1}{2}")
+    ('72', '27', '\\frac{1}{2}')
+    """
+    return column.rpartition("####")[2].strip().removesuffix(".0")
+
+
+def itself(columns: Sequence[str]) -> list[Pair]:
+    """The final answer of every row, judged by the row's own column."""
+    return [Pair("itself", column, reference_in(column)) for column in columns]
 
 
 def next_rows(references: Sequence[str]) -> list[Pair]:
     """The next row's reference as the answer, where it is another text.
 
-    >>> next_rows(["5", "6", "6.0"])
+    >>> next_rows(["5", "6", "6 "])
     [Pair(kind='next row', reference='5', answer='6')]
     """
     pairs = zip(references, references[1:], strict=False)
-    return [Pair("next row", one, other) for one, other in pairs if _bare(one) != _bare(other)]
-
-
-def _bare(text: str) -> str:
-    return text.replace(" ", "").removesuffix(".0")
+    return [
+        Pair("next row", one, other)
+        for one, other in pairs
+        if one.replace(" ", "") != other.replace(" ", "")
+    ]
 
 
 def in_a_sentence(answer: str) -> str:

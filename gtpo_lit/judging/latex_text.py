@@ -15,12 +15,14 @@ _UNICODE = {
     "\u03c0": r"\pi ", "\u221e": r"\infty ", "\u2264": r"\le ", "\u2265": r"\ge ",
     "\u2260": r"\ne ", "\u00b0": r"^\circ ", "\u222a": r"\cup ", "\u00b1": r"\pm ",
     "\u2208": r"\in ", "\u00b2": "^2", "\u00b3": "^3", "\u00a0": " ", "\u221a": r"\sqrt ",
+    "\u00a2": r"\text{ cents}",
 }  # fmt: skip
 
 _REWRITES = [
     # Thousands separators that LaTeX typesets tightly: 10,\!080 and 10{,}080 and 10\,080.
     (r",\s*\\!\s*", ","),
-    (r"(?<=\d)\{,\}(?=\d)", ","),
+    (r"(?<=\d)\{([,.])\}(?=\d)", r"\1"),
+    (r"(\\newrow )\s*\[[\d.]+\s*(?:pt|ex|em|mm)\]", r"\1"),
     (r"(?<=\d)(?:\\,|\\ |~)(?=\d{3}(?!\d))", ","),
     # Space and size that mean nothing.
     (r"\\(?:left|right)\s*\.(?!\d)", " "),
@@ -54,6 +56,7 @@ _REWRITES = [
      r"\s*\{", r"\\text{"),
     (r"\\text\s*\{\s*(?:and|or)\s*\}|(?<=\s)(?:and|or)(?=\s)", ","),
     (r"\\text\s*\{\s*(%|\\%)\s*\}", "%"),
+    (r"\\text\s*\{\s*(\^\\circ)\s*\}", r"\1 "),
     (r"\\%", "%"),
     (r"\\text\{([^A-Za-z{}\\]*)\}", r" \1 "),
     # A matrix inside brackets of its own.
