@@ -209,9 +209,9 @@ def _by_sympy(text: str, draw: random.Random) -> str:
     """The formula expanded, factored or over one denominator, as sympy writes it."""
     import sympy
 
-    if not re.search(r"\\sqrt|\\pi|[a-z]", text) or re.search(
-        r"[=.\[,<>%]|circ|text|mbox|pm|infty|_|begin|[A-Z]", text
-    ):
+    formula = re.search(r"\\sqrt|\\pi|[a-z]", text)
+    other = r"[=.\[,<>%]|circ|text|mbox|pm|infty|_|begin|[A-Z]|(?<![\\a-z])[a-z]{3}"
+    if formula is None or re.search(other, text):
         return text
     try:
         change = draw.choice((sympy.expand, sympy.factor, sympy.together, sympy.radsimp))

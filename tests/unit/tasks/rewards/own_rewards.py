@@ -1,5 +1,6 @@
 """Functions as a user may write them; imported by path."""
 
+import os
 import time
 
 
@@ -19,3 +20,13 @@ def hangs(completion, answer):
 
 def needs_more(completion, answer, key):
     return 0.0
+
+
+def process_id(completion, answer):
+    return os.getpid()
+
+
+def hangs_on_rank_1(completion, answer):
+    if answer == "1":
+        time.sleep(1000)
+    return 1.0
