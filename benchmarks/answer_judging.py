@@ -169,7 +169,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     known = Counter(reward.counts)
     responses = make_responses(rewrites, mutants.wrong, options.responses, seed=options.seed)
     stress = stressed(reward, responses)
-    print(*(f"mixed: {str(one)[:300]}" for one in stress.missed), sep="\n")
+    for one in stress.missed:
+        print(f"mixed, {one.kind}: {one.reference!r}, {one.completion[-300:]!r}")
     print(table([*found, stress.row]))
     print(
         f"{len(mutants.equal)} changed references were left out as equal by sympy, "

@@ -145,6 +145,19 @@ def _closes_at(text: str) -> int:
     return -1
 
 
+def depth(text: str) -> int:
+    """How deep brackets of any kind are nested, at most.
+
+    >>> depth("(1, [2))"), depth("{{{{")
+    (2, 4)
+    """
+    level = most = 0
+    for match in _SCAN.finditer(text):
+        level += (match[0] in _OPEN) - (match[0] in _CLOSE)
+        most = max(most, level)
+    return most
+
+
 def split(text: str, marks: set[str]) -> list[str]:
     """The parts of `text` between marks that stand in no bracket and no environment."""
     parts, start, depth = [], 0, 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 pytest.importorskip("math_verify")
@@ -334,6 +336,16 @@ def test_right(reference: str, answer: str) -> None:
 @pytest.mark.parametrize(("reference", "answer"), WRONG)
 def test_wrong(reference: str, answer: str) -> None:
     assert judge(answer, reference) == 0.0
+
+
+def test_brackets_may_be_nested_but_not_without_end() -> None:
+    for opening, closing in (("(", ")"), ("{", "}"), (r"\left(", r"\right)"), ("-(", ")")):
+        assert judge(opening * 10 + "18" + closing * 10, "18") == 1.0
+    for opening in ("(", "{", r"\left(", r"\frac{", r"\sqrt{", "x^{", "|", "[", "(1,", r"\{1,"):
+        for closing in ("", ")" * 250, "}" * 250, ",2)" * 250):
+            started = time.process_time()
+            assert judge(opening * 250 + "1" + closing, "18") == 0.0
+            assert time.process_time() - started < 0.5
 
 
 def test_a_unit_or_base_may_be_left_out_but_not_added_to_another_meaning() -> None:
