@@ -11,6 +11,7 @@ import mpmath
 from gtpo_lit.judging.equality import constant_ratio, same_function, variables
 from gtpo_lit.judging.expression import Tree, negative, read
 from gtpo_lit.judging.structure import Answer, Parts, Relation, structure
+from gtpo_lit.judging.tokens import Unreadable
 
 _NAME = r"\\?[A-Za-z]+(?:_\{?\w+\}?)?'?"
 _ASSIGNED = re.compile(
@@ -22,10 +23,23 @@ _FLIPPED = {"<": ">", ">": "<", "\\le": "\\ge", "\\ge": "\\le", "=": "=", "\\ne"
 
 
 def split_assignment(relation: Relation) -> tuple[str, Answer] | None:
-    """Name and value of ``x = 5``, ``f(x) = 2x`` or ``x = 2+3 = 5``; None for anything else."""
+    """Name and value of ``x = 5``, ``f(x) = 2x`` or ``x = 2+3 = 5``; None for anything else.
+
+    A number on the way must be the value: ``x = 4 = 5`` is none.
+    """
     if set(relation.signs) != {"="} or not _ASSIGNED.fullmatch(relation.sides[0]):
         return None
+    if not all(_may_be(side, relation.sides[-1]) for side in relation.sides[1:-1]):
+        return None
     return relation.sides[0].replace(" ", ""), structure(relation.sides[-1])
+
+
+def _may_be(side: str, value: str) -> bool:
+    try:
+        left, right = read(side), read(value)
+    except Unreadable:
+        return side != ""
+    return bool(variables(left)) or same_function(left, right)
 
 
 def worked_out(relation: Relation) -> Answer | None:
