@@ -1,7 +1,7 @@
 r"""Whether two expressions differ, told by sympy and not by the judge that is measured.
 
-latex2sympy reads them and sympy computes both to 50 digits at three points. This package's own
-judge shares no code with either.
+latex2sympy reads them and sympy computes both to 50 digits at three points. The judge has
+its own reader and arithmetic; only what it cannot read goes to math-verify, which is built on both.
 """
 
 from __future__ import annotations

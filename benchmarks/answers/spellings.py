@@ -27,7 +27,7 @@ def _spaced(text: str, draw: random.Random) -> str:
         return text
     tokens = _TOKEN.findall(text)
     marks = ("", "", " ", r"\ ", r"\,", "  ", r"\;")
-    spaced = tokens[0]
+    spaced: str = tokens[0]
     for before, token in zip(tokens, tokens[1:], strict=False):
         # An argument without braces, an index or a unit stays next to what it belongs to.
         bound = re.match(r"[_^\\]", before) or token in "_^" or re.match(r"\\[!,;%]", token)

@@ -53,7 +53,8 @@ def same_function(left: Tree, right: Tree) -> bool:
     taken to be out of its domain, unless it is complex nearly everywhere.
     """
     names = variables(left) | variables(right)
-    real, beyond = [], []
+    real: list[bool] = []
+    beyond: list[bool] = []
     with mpmath.workdps(DIGITS):
         for number in range(POINTS if names else 1):
             try:
