@@ -3,6 +3,7 @@
 from callbacks.entropy_monitor import EntropyMonitor
 from callbacks.pass_at_k import PassAtK
 from callbacks.response_length_monitor import ResponseLengthMonitor
+from callbacks.rollout_recorder import RolloutRecorder
 from callbacks.run_summary import RunSummary
 from callbacks.shaping_guard import ShapingError, ShapingGuard
 from callbacks.step_progress_bar import StepProgressBar
@@ -12,6 +13,7 @@ __all__ = [
     "EntropyMonitor",
     "PassAtK",
     "ResponseLengthMonitor",
+    "RolloutRecorder",
     "RunSummary",
     "ShapingError",
     "ShapingGuard",
