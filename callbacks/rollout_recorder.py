@@ -10,7 +10,7 @@ import torch.distributed as dist
 from lightning.pytorch import Callback, LightningModule, Trainer
 
 from callbacks.step_rollouts import step_rollouts
-from gtpo_lit.recorded import Sampled, record_step, sampled_rows, write_rollouts
+from gtpo_lit.recorded import RecordedStep, Sampled, record_step, sampled_rows, write_rollouts
 from gtpo_lit.run_folder import RunFolder
 from gtpo_lit.run_logger import find_run_logger
 from gtpo_lit.types import Graded
@@ -53,6 +53,7 @@ class RolloutRecorder(Callback):
         for path, step in recorded_steps(logger.folder):
             if step > logger.folder.start_step:
                 path.unlink()
+                path.with_suffix(".html").unlink(missing_ok=True)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Record the step if it is one of those wanted."""
@@ -72,7 +73,11 @@ class RolloutRecorder(Callback):
             algorithm=module.algorithm,
             decode=_decoder(module),
         )
-        write_rollouts(recorded, rollout_file(logger.folder, step))
+        self.keep(recorded, rollout_file(logger.folder, step))
+
+    def keep(self, recorded: RecordedStep, path: Path) -> None:
+        """Write what is kept of a step; `path` is its parquet file, asked on rank zero."""
+        write_rollouts(recorded, path)
 
 
 def rollout_file(folder: RunFolder, step: int) -> Path:
