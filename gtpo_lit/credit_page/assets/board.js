@@ -23,11 +23,11 @@ function makeCard(s) {
   const sequence = page.sequences[s];
   const outcome = sequence.correct ? "\u2713 right" : "\u2717 wrong";
   const header = element("header", {}, element("h3", {}, `${outcome}, sample ${sequence.sample}`));
-  const facts = [`reward ${show(sequence.reward)}`, `${sequence.tokens} tokens`];
+  const facts = [`reward ${brief(sequence.reward)}`, `${sequence.tokens} tokens`];
   if (sequence.truncated) facts.push("cut by the limit");
-  if (sequence.penalty) facts.push(`penalty ${show(sequence.penalty)}`);
-  if (known(measures.entropy)) facts.push(`mean entropy ${show(mean(numbers.entropy, starts[s], sequence.tokens))}`);
-  facts.push(`mean advantage ${signed(mean(numbers.advantage, starts[s], sequence.tokens))}`);
+  if (sequence.penalty) facts.push(`penalty ${brief(sequence.penalty)}`);
+  if (known(measures.entropy)) facts.push(`mean entropy ${brief(mean(numbers.entropy, starts[s], sequence.tokens))}`);
+  facts.push(`mean advantage ${plus(brief(mean(numbers.advantage, starts[s], sequence.tokens)))}`);
   header.append(...facts.map((fact) => element("span", {}, fact)));
   const text = element("div", {
     class: "text", tabindex: "0", role: "group", "data-s": s,

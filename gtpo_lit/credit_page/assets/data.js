@@ -66,6 +66,10 @@ function show(value) {
   if (size !== 0 && (size < 0.001 || size >= 100000)) return value.toExponential(3);
   return value.toFixed(4);
 }
+function brief(value) {
+  return Number.isFinite(value) ? String(Number(value.toPrecision(3))) : String(value);
+}
+function plus(text) { return Number(text) > 0 ? "+" + text : text; }
 function signed(value) { return value > 0 ? "+" + show(value) : show(value); }
 function write(measure, value) { return measure.signed ? signed(value) : show(value); }
 

@@ -35,10 +35,6 @@ function classOf(measure, scale, i) {
   return sign + step(Math.abs(value), scale[sign]);
 }
 
-function brief(value) {
-  return String(Number(value.toPrecision(3)));
-}
-
 // The steps with the number at which each ends; the last one holds everything beyond.
 function drawLegend(measure, scale) {
   const legend = document.getElementById("legend");
@@ -50,7 +46,7 @@ function drawLegend(measure, scale) {
     if (!Number.isFinite(scale[sign][1])) return;
     for (const k of order) {
       const value = factor * ends(scale[sign], k);
-      add(sign + k, factor < 0 ? "\u2212ab" : "+ab", (value > 0 ? "+" : "") + brief(value));
+      add(sign + k, factor < 0 ? "\u2212ab" : "+ab", plus(brief(value)));
     }
   };
   if (measure.signed) {
