@@ -2,6 +2,7 @@
 
 from callbacks.credit_viewer import CreditViewer
 from callbacks.entropy_monitor import EntropyMonitor
+from callbacks.entropy_rebound import EntropyCollapseError, EntropyRebound
 from callbacks.pass_at_k import PassAtK
 from callbacks.response_length_monitor import ResponseLengthMonitor
 from callbacks.rollout_recorder import RolloutRecorder
@@ -12,7 +13,9 @@ from callbacks.weight_sync_probe import WeightSyncProbe
 
 __all__ = [
     "CreditViewer",
+    "EntropyCollapseError",
     "EntropyMonitor",
+    "EntropyRebound",
     "PassAtK",
     "ResponseLengthMonitor",
     "RolloutRecorder",

@@ -89,7 +89,17 @@ class RunFolder:
 
     def write_summary(self, content: dict[str, Any]) -> None:
         """Replace `summary.json` as a whole."""
-        write_atomically(self.summary, json.dumps(content, indent=2, allow_nan=False) + "\n")
+        self.write_json(self.summary.name, content)
+
+    def write_json(self, name: str, content: dict[str, Any]) -> Path:
+        """Replace a file of the folder as a whole.
+
+        Raises:
+            ValueError: for NaN and infinities, which are no JSON.
+        """
+        text = json.dumps(content, indent=2, allow_nan=False) + "\n"
+        write_atomically(self.path / name, text)
+        return self.path / name
 
     def checkpoint(self, step: int) -> Path:
         """The path of the checkpoint after `step` RL steps."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import runpy
 from pathlib import Path
 
@@ -49,6 +50,51 @@ def test_sides_without_a_token_are_left_out() -> None:
     none = rollouts_of([[0, 0]], [[float("nan"), 9.0]], [True])
     assert entropy_means(none) == {}
     assert length_statistics(none) == {}
+
+
+def test_the_spread_of_the_entropies_by_hand() -> None:
+    batch = rollouts_of(
+        [[1, 1, 1, 1], [1, 1, 0, 0]], [[1.0, 2.0, 3.0, 6.0], [4.0, 8.0, 99.0, 99.0]], [True, False]
+    )
+    assert EntropyMonitor().spread(batch) == {
+        # Sorted: 1 2 3 4 6 8; places 0.5, 2.5 and 4.5.
+        "train/entropy/q10": pytest.approx(1.5),
+        "train/entropy/q50": pytest.approx(3.5),
+        "train/entropy/q90": pytest.approx(7.0),
+        "train/entropy/part_1": (1 + 4) / 2,
+        "train/entropy/part_2": 2.0,
+        "train/entropy/part_3": (3 + 8) / 2,
+        "train/entropy/part_4": 6.0,
+        # ceil(0.2 * 6) = 2 tokens: 8 and 6 of 24.
+        "train/entropy/top_share": pytest.approx(14 / 24),
+    }
+    few = EntropyMonitor(quantiles=[0.05], parts=0, top=1.0).spread(batch)
+    assert few == {"train/entropy/q5": pytest.approx(1.25), "train/entropy/top_share": 1.0}
+
+
+def test_nan_entropies_are_seen_and_zeros_have_no_share() -> None:
+    nan = float("nan")
+    one = EntropyMonitor().spread(rollouts_of([[1, 1, 0]], [[nan, 2.0, 7.0]], [True]))
+    assert all(math.isnan(one[f"train/entropy/{name}"]) for name in ("q10", "q90", "top_share"))
+    assert math.isnan(one["train/entropy/part_1"])
+    assert one["train/entropy/part_3"] == 2.0
+    assert EntropyMonitor().spread(rollouts_of([[1, 1]], [[nan, nan]], [True])) == {}
+    zero = EntropyMonitor().spread(rollouts_of([[1, 0]], [[0.0, 7.0]], [True]))
+    assert zero == {f"train/entropy/{name}": 0.0 for name in ("q10", "q50", "q90", "part_1")}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"quantiles": [0.125]}, "quantiles: 0.125"),
+        ({"quantiles": [1.5]}, "quantiles: 1.5"),
+        ({"parts": -1}, "parts .* got -1"),
+        ({"top": 0.0}, "top .* got 0.0"),
+    ],
+)
+def test_the_options_of_the_entropy_monitor_are_checked(options, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        EntropyMonitor(**options)
 
 
 def test_lengths_ignore_the_loss_mask_and_filling_rows() -> None:
