@@ -10,7 +10,6 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from gtpo_lit.evaluation import entropy_rebound
 from gtpo_lit.metrics_csv import read_metrics
 from gtpo_lit.plots.curves import Columns, Mark, Panel, curve, lines, pass_at_k_curves
 from gtpo_lit.plots.picture import draw_panels
@@ -70,7 +69,9 @@ def rebound_marks(columns: Columns) -> tuple[Mark, ...]:
     steps, values = curve(columns, "train/entropy/mean")
     if steps.size < 8:
         return ()
-    # The verdict of `gtpo-lit`'s own callback, drawn with the same seed.
+    # Imported here: torch comes along, which reading numbers must not wait for.
+    from gtpo_lit.evaluation import entropy_rebound
+
     found = entropy_rebound(steps.tolist(), values.tolist())
     if not found.found:
         return ()
