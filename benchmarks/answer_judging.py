@@ -1,6 +1,6 @@
 """How often `MathReward` is wrong, and how fast it is, on answers made from the benchmark files.
 
-    python -m benchmarks.answer_judging --data ../shared/data
+    python -m benchmarks.answer_judging --data <folder of the files>
 
 Judged are the files' references as answers to themselves and to the row before, references with one
 thing changed (wrong), references in another form (right), and a step's worth of responses with
