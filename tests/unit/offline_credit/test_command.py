@@ -72,7 +72,7 @@ def test_gradients_where_a_policy_is_given(tmp_path, tiny_qwen2, capsys):
     real = step.rollouts
     with torch.no_grad():
         logp, _ = policy(real.input_ids, real.attention_mask, 4, temperature=real.temperature)
-    recorded = real.replace(logp_old=torch.where(real.mask, logp + 0.25, 0.0))
+    recorded = real.replace(logp_old=torch.where(real.mask, logp + 0.05, 0.0))
     file = tmp_path / "a.parquet"
     write_rollouts(type(step)(**{**vars(step), "rollouts": recorded}), file)
     options = ("--policy", tiny_qwen2, "--rows", 3, "--json", tmp_path / "a.json")
@@ -80,7 +80,7 @@ def test_gradients_where_a_policy_is_given(tmp_path, tiny_qwen2, capsys):
     screen = capsys.readouterr().out
     assert "gradient 3 of 3: grpo" in screen
     content = json.loads((tmp_path / "a.json").read_text())
-    assert content["policy_gap"] == pytest.approx(0.25, abs=1e-5)
+    assert content["policy_gap"] == pytest.approx(0.05, abs=1e-5)
     figures = {name: item["figures"] for name, item in content["algorithms"].items()}
     assert figures["dapo"]["gradient_cosine"] == pytest.approx(1.0, abs=1e-9)
     credited = recorded.replace(advantages=GRPO().advantages(recorded))
