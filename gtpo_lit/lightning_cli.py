@@ -8,13 +8,16 @@ from typing import Any
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
+from lightning.pytorch.loggers import Logger
 
 from gtpo_lit.datamodule import RolloutDataModule
+from gtpo_lit.loggers import RunTensorBoardLogger
+from gtpo_lit.loggers.follower import Follower
 from gtpo_lit.module import PolicyModule
 from gtpo_lit.run_checkpoint import RunCheckpoint, refuse_mid_step_checkpoints
 from gtpo_lit.run_config import RunOptions, SaveRunConfig
 from gtpo_lit.run_folder import last_checkpoint
-from gtpo_lit.run_logger import RunLogger, RunTensorBoardLogger
+from gtpo_lit.run_logger import RunLogger
 from gtpo_lit.strict_parser import StrictParser
 from gtpo_lit.trainer_rules import TRAINER_DEFAULTS, refuse_broken_steps
 
@@ -151,11 +154,8 @@ class GtpoCLI(LightningCLI):
         """Build the trainer with the run's loggers and checkpoints, unless others are given."""
         trainer = self._get(self.config_init, "trainer")
         resume = self._get(self.config_init, "ckpt_path") if self.subcommand == "fit" else None
-        if trainer.get("logger") in (None, True):
-            run = self._get(self.config_init, "run")
-            run_logger = RunLogger(root=run.root, name=run.name, ckpt_path=resume)
-            self.mark.run_logger = run_logger
-            options.setdefault("logger", [run_logger, RunTensorBoardLogger(run_logger)])
+        if trainer.get("logger") is not False:
+            options.setdefault("logger", self._loggers(trainer.get("logger"), resume))
         if resume is not None:
             # The run was validated before its first step; a resume begins after that.
             options.setdefault("num_sanity_val_steps", 0)
@@ -171,3 +171,23 @@ class GtpoCLI(LightningCLI):
         built = super().instantiate_trainer(callbacks=[*callbacks, self.mark], **options)
         refuse_mid_step_checkpoints(built)
         return built
+
+    def _loggers(self, given: Any, resume: str | None) -> list[Logger]:
+        """The run folder's logger, and those that follow it; others stay as they are given."""
+        loggers: list[Logger] = []
+        if given in (None, True):
+            if RunTensorBoardLogger.installed():
+                loggers.append(RunTensorBoardLogger())
+        else:
+            loggers += given if isinstance(given, (list, tuple)) else [given]
+            if not any(isinstance(one, Follower) for one in loggers):
+                return loggers
+        run_logger = next((one for one in loggers if isinstance(one, RunLogger)), None)
+        if run_logger is None:
+            run = self._get(self.config_init, "run")
+            run_logger = RunLogger(root=run.root, name=run.name, ckpt_path=resume)
+            self.mark.run_logger = run_logger
+        for logger in loggers:
+            if isinstance(logger, Follower):
+                logger.follow(run_logger)
+        return [run_logger, *(one for one in loggers if one is not run_logger)]

@@ -63,6 +63,11 @@ class RunFolder:
         return self.path / "evaluation"
 
     @property
+    def exports(self) -> Path:
+        """Where `callbacks.ExportHF` puts policies as Hugging Face folders."""
+        return self.path / "export"
+
+    @property
     def curves(self) -> Path:
         """The picture drawn at the end."""
         return self.path / "curves.png"

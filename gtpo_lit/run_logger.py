@@ -1,15 +1,15 @@
-"""Loggers that fill a run folder, one row for each RL step."""
+"""The logger that fills a run folder, one row for each RL step."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lightning.pytorch import Trainer
-from lightning.pytorch.loggers import CSVLogger, TensorBoardLogger
+from lightning.pytorch.loggers import CSVLogger
 from lightning_utilities.core.rank_zero import rank_zero_only
+from torch import Tensor
 
 from gtpo_lit.metrics_csv import MetricsFile
 from gtpo_lit.run_claim import abandon, claim
@@ -145,61 +145,6 @@ class RunLogger(CSVLogger):
         """Nothing to do: every row is on disk already."""
 
 
-class RunTensorBoardLogger(TensorBoardLogger):
-    """The same metrics as TensorBoard events, in `tensorboard/` of the run folder, by RL step."""
-
-    def __init__(self, run_logger: RunLogger) -> None:
-        """Follow `run_logger`, which has to be listed before this one."""
-        super().__init__(save_dir=run_logger._root_dir, default_hp_metric=False)
-        self.run_logger = run_logger
-
-    @property
-    def name(self) -> str:
-        """The run's name."""
-        return self.run_logger.name
-
-    @property
-    def version(self) -> str:
-        """`version_N`."""
-        return self.run_logger.version
-
-    @property
-    def log_dir(self) -> str:
-        """Where the event files go."""
-        folder = Path(self.run_logger.log_dir) / "tensorboard"
-        known = self.run_logger._folder
-        if known is not None and known.in_place:
-            # Hides what was logged after the checkpoint by the process that was stopped.
-            self._kwargs["purge_step"] = known.start_step + 1
-        return str(folder)
-
-    @rank_zero_only
-    def log_metrics(self, metrics: Mapping[str, Any], step: int | None = None) -> None:
-        """Add the metrics at the RL step that their "epoch" names; `step` is unused."""
-        self.log_row(self.run_logger.row_of(metrics), metrics)
-
-    @rank_zero_only
-    def log_row(self, rl_step: int, metrics: Mapping[str, Any]) -> None:
-        """Add metrics at an RL step, 0 being before training."""
-        kept = {name: value for name, value in metrics.items() if name not in _NOISE}
-        super().log_metrics(kept, step=rl_step)
-
-    @rank_zero_only
-    def log_hyperparams(self, *args: Any, **kwargs: Any) -> None:
-        """Nothing to do: `config.yaml` holds every option."""
-
-    @rank_zero_only
-    def save(self) -> None:
-        """Push what was logged to disk."""
-        self.experiment.flush()
-
-    @rank_zero_only
-    def finalize(self, status: str) -> None:
-        """Close the event file."""
-        if self._experiment is not None:
-            self.experiment.close()
-
-
 def _on_rank_zero() -> bool:
     # Lightning keeps the rank on the decorator, from the launcher's environment on.
     return getattr(rank_zero_only, "rank", 0) == 0
@@ -214,7 +159,37 @@ def find_run_logger(trainer: Trainer) -> RunLogger | None:
 def log_row(trainer: Trainer, rl_step: int, metrics: Mapping[str, float]) -> None:
     """Give metrics to every logger at an RL step, past Lightning's own bookkeeping."""
     for logger in trainer.loggers:
-        if isinstance(logger, (RunLogger, RunTensorBoardLogger)):
+        if hasattr(logger, "log_row"):
             logger.log_row(rl_step, metrics)
         else:
             logger.log_metrics(dict(metrics), step=rl_step)
+
+
+def log_histogram(trainer: Trainer, rl_step: int, name: str, values: Tensor) -> None:
+    """Give [N] numbers to every logger that takes histograms, as those in `gtpo_lit.loggers`."""
+    for logger in trainer.loggers:
+        if hasattr(logger, "log_histogram"):
+            logger.log_histogram(rl_step, name, values)
+
+
+def log_table(
+    trainer: Trainer,
+    rl_step: int,
+    name: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+) -> None:
+    """Give a table to every logger of `gtpo_lit.loggers`, all of which take tables."""
+    for logger in trainer.loggers:
+        # Lightning's own Weights & Biases logger has a method of this name with other arguments.
+        if hasattr(logger, "follow"):
+            logger.log_table(rl_step, name, columns, rows)
+
+
+def without_noise(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """The metrics without Lightning's own counters.
+
+    >>> without_noise({"train/loss": 0.5, "epoch": 3})
+    {'train/loss': 0.5}
+    """
+    return {name: value for name, value in metrics.items() if name not in _NOISE}

@@ -18,8 +18,9 @@ import torch
 from lightning.pytorch import LightningDataModule, LightningModule, Trainer
 
 from callbacks import EntropyMonitor, PassAtK, ResponseLengthMonitor, RunSummary, StepProgressBar
+from gtpo_lit.loggers import RunTensorBoardLogger
 from gtpo_lit.run_checkpoint import RunCheckpoint
-from gtpo_lit.run_logger import RunLogger, RunTensorBoardLogger
+from gtpo_lit.run_logger import RunLogger
 from gtpo_lit.types import Completion, Graded, Problem, Rollouts
 
 

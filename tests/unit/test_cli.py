@@ -18,8 +18,9 @@ from lightning.pytorch.cli import OptimizerCallable
 
 from gtpo_lit import cli
 from gtpo_lit.lightning_cli import GtpoCLI, StartMark
+from gtpo_lit.loggers import RunTensorBoardLogger
 from gtpo_lit.run_checkpoint import RunCheckpoint
-from gtpo_lit.run_logger import RunLogger, RunTensorBoardLogger
+from gtpo_lit.run_logger import RunLogger
 
 
 class Credit:

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from lightning.pytorch.callbacks import Callback, LearningRateMonitor
 
+from gtpo_lit.loggers import RunTensorBoardLogger
 from gtpo_lit.metrics_csv import read_metrics, read_rows
-from gtpo_lit.run_logger import RunLogger, RunTensorBoardLogger, find_run_logger, log_row
+from gtpo_lit.run_logger import RunLogger, find_run_logger, log_row
 
 small = runpy.run_path(str(Path(__file__).with_name("small_run.py")))
 

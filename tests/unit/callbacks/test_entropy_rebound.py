@@ -69,7 +69,8 @@ def test_a_short_run_is_not_judged(tmp_path: Path, capsys) -> None:
     assert "nats at RL step" not in capsys.readouterr().out
 
 
-def test_nothing_breaks_without_a_logger(tmp_path: Path, capsys) -> None:
+def test_nothing_breaks_without_a_logger(tmp_path: Path, capsys, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
     small["run"](tmp_path, steps=9, extra=(EntropyRebound(),), logger=False)
     assert "nats at RL step" in capsys.readouterr().out
     assert not (tmp_path / "small").exists()
