@@ -21,7 +21,7 @@ PYTHON ?= $(shell for name in python3.13 python3.12 python3.11 python3; do \
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-vllm quickstart smollm2 test test-slow test-vllm lint format clean
+.PHONY: help setup setup-vllm quickstart smollm2 test test-slow test-vllm test-browser notebooks lint format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,19 @@ test-slow: setup ## The tests that take long
 
 test-vllm: setup-vllm ## The tests with a real vLLM engine, on CPUs
 	$(VLLM_BIN)/python -m pytest -q -m vllm $(ARGS)
+
+test-browser: setup ## The tests in headless Chromium (installs Debian's, or CHROMIUM=/path/to/one)
+	$(BIN)/python -m pip install --quiet --editable '.[browser]'
+	@command -v "$${CHROMIUM:-chromium}" >/dev/null 2>&1 || { \
+		test "$$(id -u)" = 0 && command -v apt-get >/dev/null 2>&1 && \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y chromium >/dev/null; } || { \
+		echo "make test-browser: no chromium was found, and only root on Debian can install it here." >&2; \
+		echo "Install it, or name one: make test-browser CHROMIUM=/path/to/chromium" >&2; exit 1; }
+	$(BIN)/python -m pytest -q -m browser $(ARGS)
+
+notebooks: setup ## Train four short runs and run all notebooks on them; output in runs/notebooks
+	$(BIN)/python -m pip install --quiet --editable '.[notebook-run]'
+	$(BIN)/python scripts/run_notebooks.py --output runs/notebooks
 
 lint: setup ## Lint, format check, import contracts and types
 	$(BIN)/ruff check .

@@ -12,13 +12,14 @@ if TYPE_CHECKING:
     from gtpo_lit.lightning_cli import GtpoCLI as GtpoCLI
 
 HELP = """\
-usage: gtpo-lit {fit,validate,test} [--config FILE]... [--OPTION=VALUE]...
+usage: gtpo-lit {fit,validate,test,credit} [--config FILE]... [--OPTION=VALUE]...
 
 Reinforcement learning of LLM reasoning with entropy-based credit (GTPO, GRPO-S).
 
   fit        train a policy; an epoch of the trainer is one RL step
   validate   evaluate on data.validation; tables and samples go to the run's folder
   test       the same on data.test, or on data.validation if that is not given
+  credit     credit of recorded rollouts under other algorithms; its options: credit --help
 
 Options come from files and flags; the later one wins. Names are never shortened.
   --config FILE              a YAML file; may be given several times
@@ -33,6 +34,7 @@ Examples:
   gtpo-lit fit --config configs/quickstart.yaml
   gtpo-lit fit --config configs/quickstart.yaml --config configs/algorithm/grpo_s.yaml
   gtpo-lit fit --config configs/quickstart.yaml --model.optimizer.lr=1e-4 --ckpt_path last
+  gtpo-lit credit --rollouts step_000010.parquet --algorithms gtpo,grpo_s,dapo
 
 GTPO_LIT_TRACEBACK=1 in the environment shows where an error comes from.
 """
@@ -61,6 +63,9 @@ def main(args: list[str] | None = None) -> None:
         print(HELP, end="", file=sys.stdout if given else sys.stderr)
         raise SystemExit(0 if given else 2)
     quiet()
+    if given[0] == "credit":
+        _credit(given[1:])
+        return
     from lightning.fabric.utilities.exceptions import MisconfigurationException
 
     from gtpo_lit.lightning_cli import GtpoCLI, StartMark
@@ -74,6 +79,19 @@ def main(args: list[str] | None = None) -> None:
             raise
         if mark.run_logger is not None:
             mark.run_logger.abandon()
+        report(str(error))
+        raise SystemExit(2) from None
+
+
+def _credit(given: list[str]) -> None:
+    from gtpo_lit.offline_credit.command import main as credit
+    from gtpo_lit.strict_parser import report, traceback_wanted
+
+    try:
+        credit(given)
+    except (ValueError, OSError) as error:
+        if traceback_wanted():
+            raise
         report(str(error))
         raise SystemExit(2) from None
 

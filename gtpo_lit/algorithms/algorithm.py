@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
-from typing import ClassVar, get_args
+from typing import Any, ClassVar, get_args
 
 from torch import Tensor
 
@@ -83,6 +84,25 @@ class Algorithm(ABC):
     @abstractmethod
     def advantages(self, rollouts: Rollouts) -> Tensor:
         """Credit for whole groups: [B], or [B, T] with zeros where `rollouts.mask` is false."""
+
+    def shaped(self, rollouts: Rollouts) -> Tensor | None:
+        """[B] or [B, T] rewards after dynamic entropy weighting, before penalties and z-scores.
+
+        None where the algorithm does not shape; nothing but records of a run reads it.
+        """
+        return None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The options of the constructor, by name, as far as the object keeps them.
+
+        Example:
+            >>> from gtpo_lit.algorithms import DAPO
+            >>> DAPO(clip_high=0.3).settings
+            {'clip_low': 0.2, 'clip_high': 0.3, 'dual_clip': 10.0, 'entropy_bonus': 0.0}
+        """
+        names = inspect.signature(type(self)).parameters
+        return {name: getattr(self, name) for name in names if hasattr(self, name)}
 
     def diagnostics(self, rollouts: Rollouts) -> dict[str, float]:
         """Numbers about the credit of a whole step, logged as `train/<name>`."""

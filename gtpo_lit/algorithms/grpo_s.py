@@ -83,6 +83,7 @@ class GRPOS(Algorithm):
         ):
             if value not in allowed:
                 raise ValueError(f"algorithm.{name} must be one of {allowed}, got {value!r}")
+        self.sequence_ratio = sequence_ratio
         self.ratio = sequence_ratio_level(sequence_ratio)
         self.beta1, self.beta2 = beta1, beta2
         self.scale, self.gate, self.entropy_mean = scale, gate, entropy_mean

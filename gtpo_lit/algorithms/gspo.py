@@ -42,6 +42,7 @@ class GSPO(Algorithm):
         sequence_ratio: SequenceRatio = "geometric",
     ) -> None:
         super().__init__(clip_low, clip_high, dual_clip, entropy_bonus)
+        self.sequence_ratio = sequence_ratio
         self.ratio = sequence_ratio_level(sequence_ratio)
 
     def advantages(self, rollouts: Rollouts) -> Tensor:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from gtpo_lit.evaluation.diversity import distinct_n, distinct_paths
 from gtpo_lit.evaluation.votes import vote_key
@@ -32,6 +33,10 @@ class ProblemOutcome:
     """Different solution paths among the right samples."""
     distinct: tuple[float, float]
     """distinct-1 and distinct-2 of the response tokens."""
+    terms: Mapping[str, float] = field(default_factory=dict)
+    """Sum over the samples of each reward term's unweighted score, by name of the term."""
+    incidents: Mapping[str, int] = field(default_factory=dict)
+    """Samples by "<term>/<kind>", such as "math/timeouts": whose scoring went wrong how."""
 
 
 def outcome_of(graded: Graded) -> ProblemOutcome:
@@ -49,6 +54,8 @@ def outcome_of(graded: Graded) -> ProblemOutcome:
         paths=distinct_paths(completion.text for completion in done),
         correct_paths=distinct_paths(right),
         distinct=(distinct_n(tokens, 1), distinct_n(tokens, 2)),
+        terms={name: math.fsum(scores) for name, scores in graded.components.items()},
+        incidents={name: sum(flags) for name, flags in graded.incidents.items()},
     )
 
 

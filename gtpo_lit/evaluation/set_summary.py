@@ -25,7 +25,7 @@ class SetSummary:
     samples: int
     """Of a problem; the least number where problems have different ones."""
     values: Mapping[str, float]
-    """By figure, such as "pass@4" or "length/mean"."""
+    """By figure, such as "pass@4", "length/mean" or "reward/math/timeouts", which is a count."""
     intervals: Mapping[str, Interval] = field(default_factory=dict)
     """95 % intervals by figure; empty if none were asked for."""
 
@@ -79,6 +79,7 @@ def summarise(
     values = {
         name: float(above.sum()) / float(below.sum()) for name, (above, below) in columns.items()
     }
+    values |= _incidents(every)
     intervals: dict[str, Interval] = {}
     if draws:
         numerator, denominator = (np.stack(part, axis=1) for part in zip(*columns.values()))  # noqa: B905
@@ -118,11 +119,22 @@ def _sample_means(every: Sequence[ProblemOutcome]) -> Columns:
         "length/mean": [sum(outcome.length) for outcome in every],
         "truncated_fraction": [sum(outcome.truncated) for outcome in every],
     }
+    terms = list(dict.fromkeys(name for outcome in every for name in outcome.terms))
+    for name in terms if len(terms) > 1 else ():
+        sums[f"reward/{name}/mean"] = [outcome.terms.get(name, 0.0) for outcome in every]
     if all(outcome.votes is not None for outcome in every):
         sums["answered_fraction"] = [
             sum(vote is not None for vote in outcome.votes or ()) for outcome in every
         ]
     return {name: (np.array(values, dtype=np.float64), drawn) for name, values in sums.items()}
+
+
+def _incidents(every: Sequence[ProblemOutcome]) -> dict[str, float]:
+    kinds = dict.fromkeys(name for outcome in every for name in outcome.incidents)
+    return {
+        f"reward/{name}": float(sum(outcome.incidents.get(name, 0) for outcome in every))
+        for name in kinds
+    }
 
 
 def _diversity(every: Sequence[ProblemOutcome]) -> Columns:

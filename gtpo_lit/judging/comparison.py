@@ -8,9 +8,9 @@ from fractions import Fraction
 
 from gtpo_lit.judging.equality import same_value
 from gtpo_lit.judging.latex_text import same_text
-from gtpo_lit.judging.relations import as_interval, same_relation, split_assignment
+from gtpo_lit.judging.relations import as_interval, same_relation, split_assignment, worked_out
 from gtpo_lit.judging.structure import Answer, Leaf, Parts, Relation, Word
-from gtpo_lit.judging.units import PERCENT
+from gtpo_lit.judging.units import BASE, PERCENT
 
 UNORDERED = ("list", "set", "union")
 
@@ -38,11 +38,15 @@ def same_answer(reference: Answer, answer: Answer) -> bool:
 
 def _values(reference: Answer, answer: Answer) -> tuple[Answer, Answer]:
     """Where one side is `x = value` and the other no relation, the value stands for it."""
-    if isinstance(reference, Relation) and (assigned := split_assignment(reference)):
-        reference = assigned[1]
-    if isinstance(answer, Relation) and (assigned := split_assignment(answer)):
-        answer = assigned[1]
-    return reference, answer
+    return _value(reference), _value(answer)
+
+
+def _value(answer: Answer) -> Answer:
+    if not isinstance(answer, Relation):
+        return answer
+    if assigned := split_assignment(answer):
+        return assigned[1]
+    return worked_out(answer) or answer
 
 
 def _same_parts(reference: Answer, answer: Answer) -> bool:
@@ -89,6 +93,9 @@ def _same_leaf(reference: Leaf, answer: Leaf) -> bool:
         return same_number(reference.text, answer.text)
     if reference.unit is not None and answer.unit is not None:
         return False
+    if (answer.unit or "").startswith(BASE):
+        # A reference without a base is decimal; one with a base says how the answer is written.
+        return answer.unit == f"{BASE} 10" and same_number(reference.text, answer.text)
     if PERCENT not in (reference.unit, answer.unit):
         return same_number(reference.text, answer.text)
     if reference.unit == PERCENT:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import zlib
 from fractions import Fraction
+from typing import Any
 
 import mpmath
 
@@ -46,18 +47,28 @@ def same_value(first: str, second: str) -> bool:
 
 
 def same_function(left: Tree, right: Tree) -> bool:
-    """Whether two trees have equal values at every point where they are defined."""
+    """Whether two trees have equal values at every point where they are defined.
+
+    Where a root or logarithm of a negative number makes one of them complex, the variables are
+    taken to be out of its domain, unless it is complex nearly everywhere.
+    """
     names = variables(left) | variables(right)
+    real: list[bool] = []
+    beyond: list[bool] = []
     with mpmath.workdps(DIGITS):
-        outcomes = []
         for number in range(POINTS if names else 1):
             try:
-                outcomes.append(_equal_at(left, right, _point(names, number)))
+                evaluation = Evaluation(_point(names, number))
+                values = evaluation.value(left), evaluation.value(right)
             except Undefined:
                 continue
-            if not outcomes[-1]:
+            equal = _equal(*values, evaluation.scale)
+            is_real = not names or not any(isinstance(value, mpmath.mpc) for value in values)
+            (real if is_real else beyond).append(equal)
+            if real and not real[-1]:
                 return False
-    return len(outcomes) >= (LEAST_POINTS if names else 1)
+    needed = LEAST_POINTS if names else 1
+    return len(real) >= needed or (all(beyond) and len(real) + len(beyond) >= needed)
 
 
 def constant_ratio(left: Tree, right: Tree) -> Number | None:
@@ -90,16 +101,13 @@ def variables(tree: Tree) -> set[str]:
     return {name for part in tree[1:] if isinstance(part, tuple) for name in variables(part)}
 
 
-def _equal_at(left: Tree, right: Tree, point: dict[str, Fraction]) -> bool:
-    evaluation = Evaluation(point)
-    first, second = evaluation.value(left), evaluation.value(right)
+def _equal(first: Number, second: Number, scale: Any) -> bool:
     if isinstance(first, Fraction) and isinstance(second, Fraction):
         return first == second
     first, second = inexact(first), inexact(second)
     size = max(abs(first), abs(second))
     return bool(
-        abs(first - second)
-        <= size * mpmath.mpf(10) ** -150 + evaluation.scale * mpmath.mpf(10) ** -190
+        abs(first - second) <= size * mpmath.mpf(10) ** -150 + scale * mpmath.mpf(10) ** -190
     )
 
 
@@ -109,7 +117,8 @@ def _point(names: set[str], number: int) -> dict[str, Fraction]:
     for name in names:
         draw = zlib.crc32(f"{name}/{number}".encode())
         size = Fraction(101 + draw % 3001, 1009)
-        point[name] = size if number % 2 == 0 else -size
+        negative = number == 1 or (number % 2 == 1 and draw % 2 == 1)
+        point[name] = -size if negative else size
     return point
 
 

@@ -15,12 +15,14 @@ _UNICODE = {
     "\u03c0": r"\pi ", "\u221e": r"\infty ", "\u2264": r"\le ", "\u2265": r"\ge ",
     "\u2260": r"\ne ", "\u00b0": r"^\circ ", "\u222a": r"\cup ", "\u00b1": r"\pm ",
     "\u2208": r"\in ", "\u00b2": "^2", "\u00b3": "^3", "\u00a0": " ", "\u221a": r"\sqrt ",
+    "\u00a2": r"\text{ cents}",
 }  # fmt: skip
 
 _REWRITES = [
     # Thousands separators that LaTeX typesets tightly: 10,\!080 and 10{,}080 and 10\,080.
     (r",\s*\\!\s*", ","),
-    (r"(?<=\d)\{,\}(?=\d)", ","),
+    (r"(?<=\d)\{([,.])\}(?=\d)", r"\1"),
+    (r"(\\newrow )\s*\[[\d.]+\s*(?:pt|ex|em|mm)\]", r"\1"),
     (r"(?<=\d)(?:\\,|\\ |~)(?=\d{3}(?!\d))", ","),
     # Space and size that mean nothing.
     (r"\\(?:left|right)\s*\.(?!\d)", " "),
@@ -54,8 +56,15 @@ _REWRITES = [
      r"\s*\{", r"\\text{"),
     (r"\\text\s*\{\s*(?:and|or)\s*\}|(?<=\s)(?:and|or)(?=\s)", ","),
     (r"\\text\s*\{\s*(%|\\%)\s*\}", "%"),
+    (r"\\text\s*\{\s*(\^\\circ)\s*\}", r"\1 "),
     (r"\\%", "%"),
     (r"\\text\{([^A-Za-z{}\\]*)\}", r" \1 "),
+    # A matrix inside brackets of its own.
+    (r"\\begin\{array\}\s*\{[clr| ]*\}(.*?)\\end\{array\}", r"\\begin{matrix}\1\\end{matrix}"),
+    *((rf"^\s*{opening}\s*\\begin\{{matrix\}}((?:(?!\\end).)*)\\end\{{matrix\}}\s*{closing}(?=[\s.]*$)",
+       rf"\\begin{{{name}}}\1\\end{{{name}}}")
+      for opening, closing, name in ((r"\(", r"\)", "pmatrix"), (r"\[", r"\]", "bmatrix"),
+                                     (r"\|", r"\|", "vmatrix"), (r"\\\{", r"\\\}", "Bmatrix"))),
 ]  # fmt: skip
 _COMPILED = [(re.compile(pattern), replacement) for pattern, replacement in _REWRITES]
 
@@ -70,7 +79,8 @@ def plain(text: str) -> str:
         text = pattern.sub(replacement, text)
     text = re.sub(r"(?<![\w.])(\d+)\s+(\d+)/(\d+)(?![\w.])", r"\1\\frac{\2}{\3}", text)
     text = re.sub(r" {2,}", " ", text).strip()
-    return re.sub(r"\s*[.,;]$", "", text)
+    # One stop inside dollars and one behind them.
+    return re.sub(r"\s*[.,;](?:\s+[.,;])?$", "", text)
 
 
 def same_text(first: str, second: str) -> bool:

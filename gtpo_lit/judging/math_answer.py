@@ -12,11 +12,14 @@ import re
 
 from gtpo_lit.judging.comparison import same_answer
 from gtpo_lit.judging.latex_text import plain, same_text
-from gtpo_lit.judging.structure import structure
+from gtpo_lit.judging.structure import depth, structure
 from gtpo_lit.judging.tokens import Unreadable
 
 MAX_LENGTH = 2000
 """Characters of the longest answer that is looked at."""
+
+MAX_DEPTH = 50
+"""Brackets inside each other, at most; each level is looked through anew."""
 
 
 def prepare_judge() -> None:
@@ -39,6 +42,8 @@ def judge(answer: str, reference: str) -> float:
         return 0.0
     if same_text(answer, reference):
         return 1.0
+    if depth(answer) > MAX_DEPTH:
+        return 0.0
     try:
         return float(same_answer(structure(reference), structure(answer)))
     except (Unreadable, RecursionError):

@@ -11,17 +11,45 @@ import mpmath
 from gtpo_lit.judging.equality import constant_ratio, same_function, variables
 from gtpo_lit.judging.expression import Tree, negative, read
 from gtpo_lit.judging.structure import Answer, Parts, Relation, structure
+from gtpo_lit.judging.tokens import Unreadable
 
 _NAME = r"\\?[A-Za-z]+(?:_\{?\w+\}?)?'?"
-_ASSIGNED = re.compile(rf"(?:[A-Za-z]|\\[a-z]+)(?:_\{{?\w+\}}?)?'?(?:\s*\(\s*{_NAME}\s*\))?")
+_ASSIGNED = re.compile(
+    rf"(?:[A-Za-z]|\\[a-z]+)(?:_\{{?\w+\}}?)?'?(?:\s*\(\s*{_NAME}\s*\))?"
+    r"|(?:m\s*)?\\angle\s*[A-Z]{1,3}|[A-Z]{2,4}|\|\s*[A-Z]{2}\s*\||\\overline\s*\{[A-Z]{2}\}"
+    r"|\\text\{[A-Za-z ]+\}"
+)
 _FLIPPED = {"<": ">", ">": "<", "\\le": "\\ge", "\\ge": "\\le", "=": "=", "\\ne": "\\ne"}
 
 
 def split_assignment(relation: Relation) -> tuple[str, Answer] | None:
-    """Name and value of ``x = 5``, ``f(x) = 2x`` or ``x = 2+3 = 5``; None for anything else."""
+    """Name and value of ``x = 5``, ``f(x) = 2x`` or ``x = 2+3 = 5``; None for anything else.
+
+    A number on the way must be the value: ``x = 4 = 5`` is none.
+    """
     if set(relation.signs) != {"="} or not _ASSIGNED.fullmatch(relation.sides[0]):
         return None
+    if not all(_may_be(side, relation.sides[-1]) for side in relation.sides[1:-1]):
+        return None
     return relation.sides[0].replace(" ", ""), structure(relation.sides[-1])
+
+
+def _may_be(side: str, value: str) -> bool:
+    try:
+        left, right = read(side), read(value)
+    except Unreadable:
+        return side != ""
+    return bool(variables(left)) or same_function(left, right)
+
+
+def worked_out(relation: Relation) -> Answer | None:
+    r"""The value that ``2 \cdot 5 = 10`` ends in; None unless all sides are that number."""
+    if set(relation.signs) != {"="}:
+        return None
+    trees = [read(side) for side in relation.sides]
+    if any(map(variables, trees)) or not all(same_function(trees[0], tree) for tree in trees[1:]):
+        return None
+    return structure(relation.sides[-1])
 
 
 def same_relation(reference: Relation, answer: Relation) -> bool:

@@ -54,9 +54,16 @@ Answer = Leaf | Word | Parts | Relation
 _OPEN, _CLOSE = ("\\{", "(", "[", "{"), ("\\}", ")", "]", "}")
 _SCAN = re.compile(r"\\[{}]|\\begin|\\end|\\[A-Za-z]+|.", re.DOTALL)
 _MATRIX = re.compile(r"\\begin\{([a-zA-Z]*)matrix\}(.*)\\end\{\1matrix\}", re.DOTALL)
-_WORD = re.compile(r"\\text\{([^{}\\]*)\}|([A-Za-z][A-Za-z' -]{2,})|\(([A-Z])\)")
+# Of bare letters, three in a row that are not just variables.
+_WORD = re.compile(
+    r"\\text\{([^{}\\]*)\}|\(([A-Z])\)"
+    r"|((?=.*[A-Za-z]{3})(?![abcxyz]+$)[A-Za-z']+(?:[ -][A-Za-z']+)*)"
+)
 _RELATION = {"=", "<", ">", "\\le", "\\ge", "\\ne"}
 _THOUSANDS = re.compile(r"[-+]?\s*(?:\\\$)?\s*\d{1,3}(?:,\d{3})+(?:\.\d+)?\D*")
+_CONDITION = re.compile(
+    r"\\\{\s*([a-z])\s*(?:\\in\s*\\mathbb\s*\{?R\}?)?\s*(?:\\mid|:|\|)\s*(.*\1.*)\\\}"
+)
 _NAMES = re.compile(r"\b(?:sin|cos|tan|cot|sec|csc|log|ln|exp|sqrt|pi|inf|arc\w+)\b")
 
 
@@ -70,6 +77,8 @@ def structure(text: str) -> Answer:
     ('(]', 'set', 'list')
     """
     text = re.sub(r"^[A-Za-z]\s*\\in(?![A-Za-z])\s*", "", text.strip())
+    if condition := _CONDITION.fullmatch(text):
+        text = condition[2].strip()
     parts = split(text, {",", ";"})
     if len(parts) > 1 and not _THOUSANDS.fullmatch(text):
         return Parts("list", _all(_shared_left(parts)))
@@ -134,6 +143,19 @@ def _closes_at(text: str) -> int:
         if depth == 0:
             return match.end()
     return -1
+
+
+def depth(text: str) -> int:
+    """How deep brackets of any kind are nested, at most.
+
+    >>> depth("(1, [2))"), depth("{{{{")
+    (2, 4)
+    """
+    level = most = 0
+    for match in _SCAN.finditer(text):
+        level += (match[0] in _OPEN) - (match[0] in _CLOSE)
+        most = max(most, level)
+    return most
 
 
 def split(text: str, marks: set[str]) -> list[str]:

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import re
 
+from gtpo_lit.judging.tokens import Unreadable
+
 PERCENT = "percent"
+BASE = "base"
+"""The first word of the "unit" of a numeral: "base 8"."""
 
 _NAMES = {
     "meter": "m meter metre", "centimeter": "cm centimeter centimetre",
@@ -29,7 +33,23 @@ _WORDS = re.compile(
     r"(?<=[\d}\s])(?P<words>(?:(?:square|sq|cubic|cu)\.?\s+)?[A-Za-z]{2,})\.?"
     r"\s*(?:\^\s*\{?(?P<power>\d)\}?)?$"
 )
-_BASE = re.compile(r"^(?P<digits>[0-9A-F]+)\s*_\s*(?:\{\s*(?P<a>\d+)\s*\}|(?P<b>\d+))$")
+_BASE = re.compile(
+    r"(?P<open>\(?)(?P<digits>[0-9A-F]+)(?(open)\)?)\s*"
+    r"(?:_\s*(?:\{\s*)?(?:\\text\s*\{)?|\\text\s*\{\s*\(?\s*base\s*(?:\}\s*)?)"
+    r"\(?(?P<base>\d+|[a-z]+)\)?[\s}]*(?:\)\s*\})?"
+)
+_BASES = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
+          "ten": 10, "twelve": 12, "sixteen": 16}  # fmt: skip
+# Words that are no unit: they make another number of the one before them,
+_SCALES = {"hundred": "10^2", "thousand": "10^3", "million": "10^6", "billion": "10^9",
+           "trillion": "10^12", "dozen": "12"}  # fmt: skip
+# or another statement.
+_CLAIMS = re.compile(
+    r"\b(?:or|and|not|non|no|if|to|than|more|less|fewer|least|most|over|under|above|below|between"
+    r"|about|around|approximately|almost|nearly|roughly|plus|minus|times|mod|modulo|factorial|half"
+    r"|halves|thirds?|quarters?|fourths|fifths|sixths|sevenths|eighths|ninths|tenths?|hundredths?"
+    r"|thousandths?|negative|positive|infinite|remainder)\b|^\s*(?:squared|cubed)"
+)
 
 
 def split_unit(text: str) -> tuple[str, str | None]:
@@ -37,9 +57,16 @@ def split_unit(text: str) -> tuple[str, str | None]:
 
     >>> split_unit(r"864 \text{ inches}^2"), split_unit(r"\$18.90"), split_unit("4210_{5}")
     (('864', 'inch^2'), ('18.90', 'dollar'), ('4210', 'base 5'))
+    >>> split_unit(r"3 \text{ million dollars}")
+    ('(3)\\cdot 10^6', 'dollar')
+
+    Raises:
+        Unreadable: if the words claim something else, such as "or more".
     """
-    if match := _BASE.match(text):
-        return match["digits"], f"base {match['a'] or match['b']}"
+    if match := _BASE.fullmatch(text):
+        base = str(_BASES.get(match["base"], match["base"]))
+        if base.isdigit():
+            return match["digits"], f"{BASE} {base}"
     if text.startswith("\\$"):
         return text[2:].strip(), "dollar"
     if text.endswith("\\$"):
@@ -51,12 +78,24 @@ def split_unit(text: str) -> tuple[str, str | None]:
     match = _TEXT.search(text)
     if match is None:
         match = _WORDS.search(text)
-        if match is not None and _meaning(match["words"]) is None:
+        if match is not None and not _known(match["words"]):
             match = None
     if match is None or not text[: match.start()].strip():
         return text, None
-    unit = _meaning(match["words"]) or _single(match["words"])
-    return text[: match.start()].strip(), unit + (f"^{match['power']}" if match["power"] else "")
+    number, words = text[: match.start()].strip(), match["words"].strip()
+    first, _, rest = words.partition(" ")
+    if scale := _SCALES.get(first.lower()):
+        number, words = rf"({number})\cdot {scale}", rest.strip()
+        if not words:
+            return number, None
+    if _CLAIMS.search(words.lower()):
+        raise Unreadable(words)
+    unit = _meaning(words) or _single(words)
+    return number, unit + (f"^{match['power']}" if match["power"] else "")
+
+
+def _known(words: str) -> bool:
+    return words.lower() in _SCALES or _meaning(words) is not None
 
 
 def _meaning(words: str) -> str | None:

@@ -141,7 +141,8 @@ def _power(base: Number, exponent: Number) -> Number:
             if bits * abs(exponent) > MAX_BITS and abs(base) != 1:
                 raise Unreadable("power too long")
             return Fraction(base**exponent.numerator)
-        if base > 0:
+        # Of a negative number the real root, where there is one.
+        if base > 0 or exponent.denominator % 2 == 1:
             return _root(_power(base, Fraction(exponent.numerator)), Fraction(exponent.denominator))
     return _bounded(mpmath.power(inexact(base), inexact(exponent)))
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +15,7 @@ from gtpo_lit.sampling.ranks import by_rank_zero, rank
 from gtpo_lit.sampling.vllm_fleet import Fleet, NoServerLeft
 from gtpo_lit.sampling.vllm_http import ServerError
 from gtpo_lit.sampling.vllm_remote import START_HINT, RemoteEngine, Setup, WrongSetup
-from gtpo_lit.sampling.weights_file import weights_file
+from gtpo_lit.sampling.weights_file import new_path, remove_orphans, weights_file
 
 Failures = dict[str, str]
 """What went wrong, by the server's URL."""
@@ -46,12 +44,18 @@ class FileTransport:
     """Through a safetensors file in shared memory, or in a folder that the machines share.
 
     The file is there during the push alone, and only its owner can read it.
+
+    Args:
+        folder: where the file is made.
+        own_machine: whether all who write there are processes of this machine. Then what a trainer
+            killed in mid-push left behind is removed by the next push.
     """
 
     backend: str | None = None
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, own_machine: bool = False) -> None:
         self.folder = folder
+        self.own_machine = own_machine
 
     def push(
         self, model: nn.Module, engines: Sequence[RemoteEngine], version: str, fresh: set[str]
@@ -61,8 +65,9 @@ class FileTransport:
         Raises:
             OSError: on all ranks, if the file cannot be written.
         """
-        name = f"gtpo-lit-{os.getpid()}-{secrets.token_hex(4)}.safetensors"
-        path = self.folder / name if rank() == 0 else None
+        if self.own_machine and rank() == 0:
+            remove_orphans(self.folder)
+        path = new_path(self.folder) if rank() == 0 else None
         with weights_file(model, path) as error:
 
             def send() -> Failures:

@@ -63,7 +63,7 @@ def make_transport(
                 f"memory; give {OPTION}.weights_folder, a folder that all of them see, or "
                 f"{OPTION}.transport 'nccl'"
             )
-        return FileTransport(SHARED_MEMORY)
+        return FileTransport(SHARED_MEMORY, own_machine=True)
     place = Path(folder).expanduser().absolute()
     if not place.is_dir() or not os.access(place, os.W_OK):
         raise ValueError(

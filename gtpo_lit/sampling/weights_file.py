@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from math import prod
@@ -34,6 +36,32 @@ DTYPES = {
     torch.float8_e4m3fn: "F8_E4M3",
     torch.float8_e5m2: "F8_E5M2",
 }
+
+# Names tell whose file it is, so that one without an owner can be recognised.
+_NAME = re.compile(r"gtpo-lit-(\d+)-[0-9a-f]{8}\.safetensors")
+
+
+def new_path(folder: Path) -> Path:
+    """A path in `folder` that no other file has, with this process's number in its name."""
+    return folder / f"gtpo-lit-{os.getpid()}-{secrets.token_hex(4)}.safetensors"
+
+
+def remove_orphans(folder: Path) -> list[Path]:
+    """Remove the weights files of processes of this machine that are gone; their paths.
+
+    A process that is killed while its file is there cannot remove it. Files of other users stay.
+    """
+    removed = []
+    for path in sorted(folder.glob("gtpo-lit-*.safetensors")):
+        match = _NAME.fullmatch(path.name)
+        if match is None or Path(f"/proc/{match[1]}").exists():
+            continue
+        try:
+            path.unlink()
+        except OSError:  # another user's, or another trainer was quicker
+            continue
+        removed.append(path)
+    return removed
 
 
 def header_of(tensors: Iterable[tuple[str, Tensor]]) -> bytes:

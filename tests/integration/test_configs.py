@@ -26,6 +26,8 @@ NOT_RUN = {
     "configs/prompt/boxed_chat.yaml": "the embedded tokenizer has no chat template",
     "configs/prompt/boxed_plain.yaml": "the embedded tokenizer knows digits only",
     "configs/prompt/few_shot.yaml": "the embedded tokenizer knows digits only",
+    "configs/evaluation/gsm8k_50.yaml": "needs a chat template; test_rewards.py runs its reward",
+    "configs/reward/math_boxed.yaml": "the embedded policy writes no box; test_rewards.py runs it",
     "configs/paper/dapo_recipe.yaml": "20480 tokens a response; test_paper_recipes.py binds it",
     "configs/paper/qwen2.5_32b.yaml": "needs GPUs and the hub; test_paper_recipes.py binds it",
     "configs/paper/qwen2.5_7b.yaml": "needs GPUs and the hub; test_paper_recipes.py binds it",

@@ -2,6 +2,8 @@
 
 import os
 import random
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,55 +11,14 @@ import torch
 import torch.distributed as dist
 
 from gtpo_lit.policy import PolicySpec
-from gtpo_lit.sampling.streams import stream_seed
 from gtpo_lit.sampling.transformers import TransformersSampler
 from gtpo_lit.sampling.vllm import VLLMSampler
 from gtpo_lit.types import SampleRequest, SamplingSettings
 
+sys.path.insert(0, str(Path(__file__).parent))
+from vllm_following import GREEDY, PROMPTS, follow, gap, load, requests
+
 pytestmark = pytest.mark.vllm
-
-GREEDY = SamplingSettings(temperature=0.0, max_tokens=12)
-PROMPTS = ((4, 5, 6), (7, 8, 9, 10, 11))
-# Longer than a block of the prefix cache, which is 128 tokens on a CPU.
-LONG = tuple(range(4, 60)) * 3
-
-
-def requests(samples=1, step=0, prompts=PROMPTS):
-    return [
-        SampleRequest(
-            prompt_ids=prompt,
-            seeds=tuple(stream_seed(0, "test", step, place, k) for k in range(samples)),
-        )
-        for place, prompt in enumerate(prompts)
-    ]
-
-
-LONGER = requests(prompts=(*PROMPTS, LONG))
-
-
-def gap(policy, asked, found, temperature):
-    """Largest distance of the engine's log-probs from the policy's, in nats."""
-    gaps = []
-    for request, rows in zip(asked, found, strict=True):
-        for row in rows:
-            ids = torch.tensor([[*request.prompt_ids, *row.token_ids]])
-            with torch.no_grad():
-                logp, _ = policy(
-                    ids, torch.ones_like(ids).bool(), len(row.token_ids), temperature=temperature
-                )
-            gaps.append((logp[0] - torch.tensor(row.logprobs)).abs().max())
-    return float(max(gaps))
-
-
-def update(policy, optimizer, step):
-    """One optimiser step on a loss that moves every parameter."""
-    generator = torch.Generator().manual_seed(step)
-    ids = torch.randint(4, 60, (8, 24), generator=generator)
-    logp, entropy = policy(ids, torch.ones_like(ids).bool(), 20)
-    sign = torch.randn(8, 1, generator=generator)
-    optimizer.zero_grad()
-    ((sign * logp).mean() - 0.1 * entropy.mean()).backward()
-    optimizer.step()
 
 
 @pytest.fixture(scope="module")
@@ -75,33 +36,9 @@ def sampler(policy):
 
 @pytest.mark.parametrize("model", ["tiny_qwen2", "tiny_untied", "tiny_llama", "tiny_untied_llama"])
 def test_after_every_update_the_engine_is_the_policy(model, request):
-    policy = PolicySpec(path=str(request.getfixturevalue(model))).load()
-    with torch.no_grad():  # logits of the size that real models have, so that rounding is theirs
-        for parameter in policy.parameters():
-            if parameter.ndim > 1:
-                parameter.mul_(0.5)
-    optimizer = torch.optim.AdamW(policy.parameters(), lr=1e-2)
-    sampler, judge = VLLMSampler(kv_cache_mib=64), TransformersSampler()
-    before = None
+    sampler = VLLMSampler(kv_cache_mib=64)
     try:
-        for step in range(21):
-            if step > 0:
-                update(policy, optimizer, step)
-            sampler.push_weights(policy, step)
-            judge.push_weights(policy, step)
-            asked = requests(samples=2, step=step, prompts=(*PROMPTS, LONG))
-            # The same long prompt is asked for each time: its cached keys must be forgotten.
-            found = sampler.generate(asked, SamplingSettings(temperature=0.7, max_tokens=12))
-            assert gap(policy, asked, found, 0.7) < 1e-5, step
-            if step in (1, 10, 20):
-                texts = [rows[0].token_ids for rows in sampler.generate(LONGER, GREEDY)]
-                fresh = VLLMSampler(kv_cache_mib=64)
-                fresh.push_weights(policy, step)
-                assert texts == [rows[0].token_ids for rows in fresh.generate(LONGER, GREEDY)]
-                fresh.close()
-                assert texts == [rows[0].token_ids for rows in judge.generate(LONGER, GREEDY)]
-                assert texts != before
-                before = texts
+        follow(sampler, load(request.getfixturevalue(model)), 20)
     finally:
         sampler.close()
 

@@ -56,13 +56,17 @@ def test_two_ranks_with_an_engine_each_learn_as_one(runs):
                 assert float(value) == wanted, name
 
 
-def test_an_interrupted_run_leaves_no_process_and_no_shared_memory(runs):
+@pytest.mark.parametrize("phase", ["starting", "training"])
+def test_an_interrupted_run_leaves_no_process_and_no_shared_memory(runs, phase):
     process = _start(runs, *VLLM, "--trainer.max_epochs=1000")
-    _wait_for(runs.version(0) / "checkpoints" / "step=0001.ckpt")
+    if phase == "training":
+        _wait_for(runs.version(0) / "checkpoints" / "step=0001.ckpt")
+    else:  # the engine is built right after the run's folder
+        _wait_for(runs.version(0) / "config.yaml")
     shared = _shared_memory(process.pid)
     process.send_signal(signal.SIGINT)
-    process.wait(60)
-    assert process.returncode != 0
+    process.wait(LONG)
+    assert process.returncode == 1
     assert _members(process.pid) == []
     assert not any(Path(path).exists() for path in shared)
 
@@ -89,6 +93,8 @@ def _start(runs, *options, **environment):
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
+        # A shell starts what runs in the background with this one ignored, and children inherit it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 

@@ -108,18 +108,27 @@ class WorkerPool:
         return worker
 
 
-_shared: dict[int, WorkerPool] = {}
+_shared: dict[tuple[int, int], WorkerPool] = {}
 _lock = threading.Lock()
 
 
-def shared_pool() -> WorkerPool:
-    """The pool of this process, shared by all its rewards; one worker a core, at most four."""
+def shared_pool(workers: int | None = None) -> WorkerPool:
+    """The pool of this process that all its rewards with as many workers share.
+
+    Args:
+        workers: number of processes; by default one a core, at most four.
+
+    Raises:
+        ValueError: if `workers` is below 1.
+    """
+    size = min(MOST_WORKERS, _cores()) if workers is None else workers
     with _lock:
         # After a fork the parent's pipes are not ours to use.
-        if os.getpid() not in _shared:
-            _shared.clear()
-            _shared[os.getpid()] = WorkerPool(min(MOST_WORKERS, _cores()))
-        return _shared[os.getpid()]
+        for key in [key for key in _shared if key[0] != os.getpid()]:
+            del _shared[key]
+        if (os.getpid(), size) not in _shared:
+            _shared[os.getpid(), size] = WorkerPool(size)
+        return _shared[os.getpid(), size]
 
 
 def _cores() -> int:
@@ -130,6 +139,5 @@ def _cores() -> int:
 
 @atexit.register
 def _close_shared() -> None:
-    pool = _shared.pop(os.getpid(), None)
-    if pool is not None:
-        pool.close()
+    for key in [key for key in _shared if key[0] == os.getpid()]:
+        _shared.pop(key).close()

@@ -29,6 +29,7 @@ class FunctionReward(PooledReward):
         after_think: bool = False,
         limits: Limits = Limits(),  # noqa: B008 (frozen)
         on_error: OnError = "zero",
+        workers: int | None = None,
     ) -> None:
         """Choose the function.
 
@@ -40,11 +41,13 @@ class FunctionReward(PooledReward):
                 whose `<think>` is still open scores 0 without it.
             limits: what one call may cost.
             on_error: what happens when it raises: "zero" scores the answer 0, "stop" ends the run.
+            workers: processes that judge, shared with rewards that ask for as many; by default one
+                a core, at most four.
 
         Raises:
             ValueError: if there is no such function, or it does not take these arguments.
         """
-        super().__init__(limits, on_error)
+        super().__init__(limits, on_error, workers)
         self.arguments = dict(arguments or {})
         self.after_think = after_think
         self.judge = _checked(function, self.arguments)

@@ -32,6 +32,7 @@ class MathReward(PooledReward):
         require_think: bool = False,
         limits: Limits = Limits(),  # noqa: B008 (frozen)
         on_error: OnError = "zero",
+        workers: int | None = None,
     ) -> None:
         r"""Choose what counts as an answer.
 
@@ -43,11 +44,13 @@ class MathReward(PooledReward):
                 whose prompt already opens `<think>`.
             limits: what judging one answer may cost.
             on_error: "zero", or "stop" to end the run if the judge fails.
+            workers: processes that judge, shared with rewards that ask for as many; by default one
+                a core, at most four.
 
         Raises:
             ModuleNotFoundError: if `math-verify` is not installed.
         """
-        super().__init__(limits, on_error)
+        super().__init__(limits, on_error, workers)
         if find_spec("math_verify") is None:
             raise ModuleNotFoundError(
                 "MathReward needs the package math-verify: pip install 'gtpo-lit[math]'",

@@ -32,16 +32,23 @@ class PooledReward(Reward):
     Args:
         limits: what judging one answer may cost.
         on_error: "zero", or "stop" to end the run when a judge raises. A timeout never does.
+        workers: processes of its pool, which it shares with rewards that ask for as many; by
+            default one a core, at most four.
 
     Raises:
-        ValueError: if `on_error` is unknown.
+        ValueError: if `on_error` is unknown, or `workers` below 1.
     """
 
-    def __init__(self, limits: Limits, on_error: OnError = "zero") -> None:
+    def __init__(
+        self, limits: Limits, on_error: OnError = "zero", workers: int | None = None
+    ) -> None:
+        if workers is not None and workers < 1:
+            raise ValueError(f"workers must be at least 1, got {workers}")
         if on_error not in get_args(OnError):
             raise ValueError(f"on_error must be one of {get_args(OnError)}, got {on_error!r}")
         self.limits = limits
         self.on_error: OnError = on_error
+        self.workers = workers
         self.counts: Counter[str] = Counter(dict.fromkeys(INCIDENTS, 0))
         self._warned = False
 
@@ -53,7 +60,7 @@ class PooledReward(Reward):
             jobs: its arguments for each answer, or a score that is known without it.
         """
         asked = [job for job in jobs if isinstance(job, Mapping)]
-        verdicts = iter(shared_pool().run(judge, asked, self.limits) if asked else ())
+        verdicts = iter(shared_pool(self.workers).run(judge, asked, self.limits) if asked else ())
         every = [
             next(verdicts) if isinstance(job, Mapping) else Verdict("scored", job) for job in jobs
         ]

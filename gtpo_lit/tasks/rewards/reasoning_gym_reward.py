@@ -33,6 +33,7 @@ class ReasoningGymReward(PooledReward):
         require_think: bool = False,
         limits: Limits = Limits(),  # noqa: B008 (frozen)
         on_error: OnError = "zero",
+        workers: int | None = None,
     ) -> None:
         r"""Choose how to score.
 
@@ -47,11 +48,13 @@ class ReasoningGymReward(PooledReward):
             limits: what judging one answer may cost.
             on_error: "zero", or "stop" to end the run if a worker fails. An answer that breaks the
                 task's scorer is wrong, not an error.
+            workers: processes that judge, shared with rewards that ask for as many; by default one
+                a core, at most four.
 
         Raises:
-            ValueError: if `extract` is unknown.
+            ValueError: if `extract` is unknown, or `workers` below 1.
         """
-        super().__init__(limits, on_error)
+        super().__init__(limits, on_error, workers)
         check_extract(extract)
         self.binary = binary
         self.extract: Extract = extract

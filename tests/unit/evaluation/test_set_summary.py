@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import random
 
 import numpy as np
@@ -181,3 +182,28 @@ def test_the_table_of_best_at_k_is_best_at_k() -> None:
     for k in (2, 3, 4):
         expected = [best_at_k(one, k)[0] for one in scores]
         np.testing.assert_allclose(best_table(scores, k), expected, atol=1e-12)
+
+
+def test_terms_and_incidents_of_the_rewards() -> None:
+    """Means over all samples for several terms, sums for what went wrong; one term says no more."""
+    first, second = graded("a", [True, False]), graded("b", [False] * 3)
+    first = dataclasses.replace(
+        first,
+        components={"math": (1.0, 0.0), "length": (0.5, 0.25)},
+        incidents={"math/timeouts": (False, True), "math/errors": (False, False)},
+    )
+    second = dataclasses.replace(
+        second,
+        components={"math": (0.0,) * 3, "length": (0.0, 0.0, 1.0)},
+        incidents={"math/timeouts": (True, True, False), "math/errors": (False, False, True)},
+    )
+    summary = summarise(map(outcome_of, [first, second]), draws=10)
+    assert summary.values["reward/math/mean"] == pytest.approx(1 / 5)
+    assert summary.values["reward/length/mean"] == pytest.approx(1.75 / 5)
+    assert summary.values["reward/math/timeouts"] == 3.0
+    assert summary.values["reward/math/errors"] == 1.0
+    assert "reward/length/mean" in summary.intervals
+    assert "reward/math/timeouts" not in summary.intervals
+    alone = dataclasses.replace(first, components={"math": (1.0, 0.0)}, incidents={})
+    named = summarise([outcome_of(alone)]).values
+    assert [name for name in named if name.startswith("reward/")] == ["reward/mean"]

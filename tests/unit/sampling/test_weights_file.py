@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import os
 import stat
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -8,7 +11,13 @@ from safetensors.torch import load_file
 from torch import nn
 
 from gtpo_lit.sampling.vllm_transfer import read_tensors
-from gtpo_lit.sampling.weights_file import DTYPES, header_of, weights_file
+from gtpo_lit.sampling.weights_file import (
+    DTYPES,
+    header_of,
+    new_path,
+    remove_orphans,
+    weights_file,
+)
 
 
 class Mixed(nn.Module):
@@ -114,3 +123,19 @@ def test_every_dtype_comes_back(dtype, tmp_path):
         found = load_file(tmp_path / "weights")["x"]
     assert found.dtype == dtype
     assert found.double().tolist() == [0, 1, 1, 0, 1]
+
+
+def test_files_of_processes_that_are_gone_are_removed_and_no_others(tmp_path):
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    orphan = tmp_path / f"gtpo-lit-{gone.pid}-0123abcd.safetensors"
+    kept = [
+        new_path(tmp_path),
+        tmp_path / f"gtpo-lit-{os.getppid()}-0123abcd.safetensors",
+        tmp_path / f"gtpo-lit-{gone.pid}-mine.safetensors",
+        tmp_path / "other.safetensors",
+    ]
+    for path in (orphan, *kept):
+        path.touch()
+    assert remove_orphans(tmp_path) == [orphan]
+    assert sorted(tmp_path.iterdir()) == sorted(kept)

@@ -91,3 +91,33 @@ def test_unusable_functions_are_refused_at_once(function: str, message: str) -> 
 def test_unknown_arguments_are_refused_at_once() -> None:
     with pytest.raises(ValueError, match="completion, answer, lettre: got an unexpected"):
         FunctionReward("own_rewards:share_of_letters", arguments={"lettre": "b"})
+
+
+def test_whatever_goes_wrong_is_an_error_of_that_answer_alone() -> None:
+    wrong = ["raises", "leaves", "dies", "eats", "says nothing", "says a word", "says nan"]
+    completions = [text for one in wrong for text in ("fine", one)] + ["fine"]
+    limits = Limits(seconds=60.0, memory_mb=300)
+    bad = FunctionReward("own_rewards:misbehaves", limits=limits, workers=1)
+    reward = WeightedReward(ExactReward(), others=[RewardTerm(name="bad", reward=bad)])
+    problems = [Problem(id=str(i), question="q", answer="fine") for i in range(len(completions))]
+    with pytest.warns(UserWarning, match="ZeroDivisionError: nothing to divide by") as caught:
+        scores = reward.grade(completions, problems)
+    assert len(caught) == 1
+    assert "Traceback" in str(caught[0].message)
+    fine = tuple(text == "fine" for text in completions)
+    assert scores.components["bad"] == tuple(map(float, fine))
+    assert scores.incidents["bad/errors"] == tuple(not one for one in fine)
+    assert scores.incidents["bad/timeouts"] == (False,) * len(completions)
+    assert bad.counts == {"timeouts": 0, "errors": len(wrong)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert bad.score(["raises", "fine"], ["", ""]) == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("what", ["raises", "says nan", "dies"])
+def test_any_error_ends_the_run_if_asked(what: str) -> None:
+    reward = FunctionReward(
+        "own_rewards:misbehaves", on_error="stop", limits=SLOW_MACHINE, workers=1
+    )
+    with pytest.raises(RuntimeError, match=r"FunctionReward: 'own_rewards:misbehaves' failed"):
+        reward.score(["fine", what], ["", ""])

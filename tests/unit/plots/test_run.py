@@ -8,8 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from gtpo_lit.evaluation import entropy_rebound
 from gtpo_lit.metrics_csv import MetricsFile
-from gtpo_lit.plots import curve, draw_curves, panels, pass_at_k_by_k, pass_at_k_curves
+from gtpo_lit.plots import (
+    curve,
+    draw_curves,
+    panels,
+    pass_at_k_by_k,
+    pass_at_k_curves,
+    rebound_marks,
+)
 
 NAN = math.nan
 COLUMNS = {
@@ -88,3 +96,16 @@ def test_reading_numbers_loads_no_drawing_library() -> None:
         "sys.exit(any(name.split('.')[0] in {'matplotlib', 'torch'} for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_sure_rebound_is_marked_where_it_is() -> None:
+    down, up = np.linspace(1, 0.2, 40), np.linspace(0.2, 0.6, 41)[1:]
+    curve_ = [*down.tolist(), *up.tolist()]
+    low, top = rebound_marks({"step": list(range(80)), "train/entropy/mean": curve_})
+    found = entropy_rebound(range(80), curve_)
+    assert (low.x, low.y, low.text) == (found.low_step, found.low, "low")
+    assert (top.x, top.y) == (found.top_step, found.top)
+    assert top.text.startswith(f"+{found.height:.3g} (")
+    falling = {"step": list(range(40)), "train/entropy/mean": down.tolist()}
+    assert rebound_marks(falling) == ()
+    assert panels(falling)[1].marks == ()
