@@ -23,7 +23,9 @@ class CreditedToken:
     correct: bool
 
 
-def extreme_tokens(step: RecordedStep, count: int) -> tuple[list[CreditedToken], ...]:
+def extreme_tokens(
+    step: RecordedStep, count: int
+) -> tuple[list[CreditedToken], list[CreditedToken]]:
     """The `count` tokens of highest and of lowest advantage, the extreme ones first.
 
     Among equals the first by row and position come first. Where an advantage belongs to a whole
@@ -38,11 +40,14 @@ def extreme_tokens(step: RecordedStep, count: int) -> tuple[list[CreditedToken],
         mask = mask & (mask.cumsum(dim=1) == 1)
     places = mask.nonzero()
     values = step.token_advantages[mask]
-    found = []
-    for descending in (True, False):
-        order = values.argsort(descending=descending, stable=True)[:count]
-        found.append([_token(step, *places[index].tolist()) for index in order])
-    return tuple(found)
+    most, least = (
+        [
+            _token(step, *places[index].tolist())
+            for index in values.argsort(descending=descending, stable=True)[:count]
+        ]
+        for descending in (True, False)
+    )
+    return most, least
 
 
 def _token(step: RecordedStep, row: int, place: int) -> CreditedToken:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -59,7 +60,7 @@ def gradient(
 
 def gradient_norm(parts: Sequence[Tensor]) -> float:
     """The norm over all parameters, in float64."""
-    return _dot(parts, parts) ** 0.5
+    return math.sqrt(_dot(parts, parts))
 
 
 def gradient_cosine(first: Sequence[Tensor], second: Sequence[Tensor]) -> float | None:
