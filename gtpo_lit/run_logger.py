@@ -180,7 +180,8 @@ def log_table(
     rows: Sequence[Sequence[Any]],
 ) -> None:
     """Give a table to every logger of `gtpo_lit.loggers`, all of which take tables."""
-    for logger in trainer.loggers:
+    trackers: Sequence[Any] = trainer.loggers
+    for logger in trackers:
         # Lightning's own Weights & Biases logger has a method of this name with other arguments.
         if hasattr(logger, "follow"):
             logger.log_table(rl_step, name, columns, rows)
