@@ -72,10 +72,10 @@ test: setup lint ## Lint, types, import contracts and all quick tests (options o
 	$(BIN)/python -m pytest -q $(ARGS)
 
 test-slow: setup ## The tests that take long
-	$(BIN)/python -m pytest -q -m slow $(ARGS)
+	$(BIN)/python -m pytest -q -m "slow and not vllm and not browser and not gpu" $(ARGS)
 
-test-vllm: setup-vllm ## The tests with a real vLLM engine, on CPUs
-	$(VLLM_BIN)/python -m pytest -q -m vllm $(ARGS)
+test-vllm: setup-vllm ## The tests with a real vLLM engine, on CPUs (with the slow ones: ARGS="-m vllm")
+	$(VLLM_BIN)/python -m pytest -q -m "vllm and not slow" $(ARGS)
 
 test-browser: setup ## The tests in headless Chromium (installs Debian's, or CHROMIUM=/path/to/one)
 	$(BIN)/python -m pip install --quiet --editable '.[browser]'
