@@ -8,10 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from gtpo_lit.metrics_csv import read_metrics
 from gtpo_lit.plots.curves import Band, Columns, Curve, Panel, curve, pass_at_k_by_k
+from gtpo_lit.plots.reading import Run, readable
 
-Run = str | os.PathLike[str] | Columns
 Methods = Mapping[str, Sequence[Run]]
 """Runs by the name of their method, one a seed."""
 
@@ -63,15 +62,16 @@ def comparison_panels(methods: Methods, *, sets: Sequence[str] | None = None) ->
     """What the picture of several methods shows: curves over RL steps, then pass@k over k.
 
     Args:
-        methods: run folders, or columns as `read_metrics` returns them, by method.
+        methods: run folders, or columns as `read_metrics` returns them, by method. A run that
+            cannot be read is left out with a warning.
         sets: validation sets shown by pass@k at the last step that all runs validated; all that
             every run has, if not given.
 
     Raises:
         ValueError: without a method, or with a method without a run.
-        FileNotFoundError: if a folder is none of a run.
+        FileNotFoundError: if none of a method's folders is one of a run.
     """
-    read = {name: [_columns(run) for run in runs] for name, runs in methods.items()}
+    read = {name: readable(runs) for name, runs in methods.items()}
     if not read or not all(read.values()):
         raise ValueError(
             f"every method needs a run, got { ({n: len(r) for n, r in read.items()}) }"
@@ -126,10 +126,6 @@ def draw_comparison(methods: Methods, output: str | os.PathLike[str]) -> Path:
     from gtpo_lit.plots.picture import draw_panels
 
     return draw_panels(comparison_panels(methods), output)
-
-
-def _columns(run: Run) -> Columns:
-    return run if isinstance(run, Mapping) else read_metrics(run)
 
 
 def _curves(runs: Sequence[Columns], metric: str) -> list[Curve]:

@@ -10,9 +10,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from gtpo_lit.metrics_csv import read_metrics
 from gtpo_lit.plots.curves import Columns, Mark, Panel, curve, lines, pass_at_k_curves
 from gtpo_lit.plots.picture import draw_panels
+from gtpo_lit.plots.reading import columns_of
 
 
 def panels(columns: Columns) -> list[Panel]:
@@ -46,7 +46,8 @@ def draw_curves(
     """Draw a run's curves: reward, entropy of correct and wrong, length, Pass@k.
 
     Args:
-        run: a run folder, or columns as `read_metrics` returns them.
+        run: a run folder, or columns as `read_metrics` returns them. Of a folder that was written
+            in part, what can be read is drawn, with a warning.
         output: the picture's path; `curves.png` in the run folder if None.
 
     Returns:
@@ -54,9 +55,9 @@ def draw_curves(
 
     Raises:
         FileNotFoundError: if the folder has no metrics.
-        ValueError: if the metrics have no row, or columns come without `output`.
+        ValueError: if the metrics have no readable row, or columns come without `output`.
     """
-    columns = run if isinstance(run, Mapping) else read_metrics(run)
+    columns = columns_of(run)
     if output is None:
         if isinstance(run, Mapping):
             raise ValueError("output=None: columns do not say where the picture goes")

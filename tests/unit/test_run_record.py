@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gtpo_lit.metrics_csv import read_metrics, read_rows
-from gtpo_lit.plots import figure, panels
+from gtpo_lit.plots import figure_of, panels
 from gtpo_lit.run_logger import find_run_logger
 from gtpo_lit.run_record import read_run
 
@@ -37,7 +37,7 @@ def test_an_empty_folder_is_shown_as_nothing_logged(tmp_path: Path) -> None:
         "timing.csv is not there",
         "summary.json is not there",
     ]
-    axes = figure(panels(found.columns)).axes
+    axes = figure_of(panels(found.columns)).axes
     assert [part.texts[0].get_text() for part in axes] == ["not logged"] * 3
 
 
