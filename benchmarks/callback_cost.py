@@ -100,7 +100,9 @@ class Switch(Callback):
         now = time.perf_counter(), time.process_time()
         if block >= 0:
             spent = [after - before for after, before in zip(now, self._begun, strict=True)]
-            self.found.append((block, self.variant(block * self.block), *spent, self.within))
+            variant = self.variant(block * self.block)
+            self.found.append((block, variant, spent[0], spent[1], self.within))
+            print(f"block {block}, {variant}: {spent[0]:.2f} s", file=sys.stderr, flush=True)
         self.within = {}
         self._begun = now
 
