@@ -53,7 +53,7 @@ def train(output: Path, method: str, seed: int) -> Path:
     if (folder / "summary.json").is_file():
         return folder
     command = [sys.executable, "-m", "gtpo_lit", "fit"]
-    for config in ("quickstart", f"algorithm/{method}", "recorded"):
+    for config in ("quickstart", f"algorithm/{method}", "callbacks/recorded"):
         command += ["--config", f"configs/{config}.yaml"]
     command += [
         "--data.problems_per_step=8",
