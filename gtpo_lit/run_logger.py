@@ -182,7 +182,7 @@ def log_table(
     """Give a table to every logger of `gtpo_lit.loggers`, all of which take tables."""
     for logger in trainer.loggers:
         # Lightning's own Weights & Biases logger has a method of this name with other arguments.
-        if hasattr(logger, "follow"):
+        if hasattr(logger, "follow") and hasattr(logger, "log_table"):
             logger.log_table(rl_step, name, columns, rows)
 
 

@@ -118,7 +118,7 @@ def last_common_step(read: Mapping[str, Sequence[Columns]], name: str) -> int:
     common = set.intersection(*steps)
     if not common:
         raise ValueError(f"no RL step has a validation on {name!r} in every run")
-    return max(common)
+    return int(max(common))
 
 
 def draw_comparison(methods: Methods, output: str | os.PathLike[str]) -> Path:
