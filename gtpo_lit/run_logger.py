@@ -183,7 +183,7 @@ def log_table(
     trackers: Sequence[Any] = trainer.loggers
     for logger in trackers:
         # Lightning's own Weights & Biases logger has a method of this name with other arguments.
-        if hasattr(logger, "follow"):
+        if hasattr(logger, "follow") and hasattr(logger, "log_table"):
             logger.log_table(rl_step, name, columns, rows)
 
 

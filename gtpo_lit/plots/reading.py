@@ -51,6 +51,6 @@ def readable(runs: Iterable[Run]) -> list[Columns]:
             errors.append(error)
     if errors and not found:
         raise errors[0]
-    for error in errors:
-        warnings.warn(f"a run is left out: {error}", stacklevel=3)
+    for left_out in errors:
+        warnings.warn(f"a run is left out: {left_out}", stacklevel=3)
     return found
