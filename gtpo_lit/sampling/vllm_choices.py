@@ -9,6 +9,10 @@ from gtpo_lit.sampling.vllm_requests import EngineError, EngineRequest, read_com
 from gtpo_lit.types import Completion
 
 
+class OtherWeights(EngineError):
+    """The completions are fine, but not of the weights that were pushed last."""
+
+
 def read_choices(
     request: EngineRequest,
     answer: Any,
@@ -20,8 +24,8 @@ def read_choices(
     """The completions in the JSON answer of ``/inference/v1/generate``, in sample order.
 
     Raises:
-        EngineError: not as many as asked for, other weights, or a completion that
-            `read_completion` refuses.
+        EngineError: not as many as asked for, or a completion that `read_completion` refuses.
+        OtherWeights: some token was drawn with other weights than `version`.
         KeyError, TypeError, ValueError: the answer has another form.
     """
     choices = sorted(answer["choices"], key=lambda choice: choice["index"])
@@ -35,7 +39,7 @@ def read_choices(
         spans = choice["weight_versions"] or []
         used = sorted({span["version"] for span in spans})
         if used != [version]:
-            raise EngineError(f"drawn with weights {used}, not with {version!r}")
+            raise OtherWeights(f"drawn with weights {used}, not with {version!r}")
         logprobs = None
         if "logprobs" in request.params:
             steps = choice["logprobs"]["content"]

@@ -5,20 +5,17 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
-from gtpo_lit.sampling.vllm_http import RequestRefused, ServerError
+from gtpo_lit.sampling.vllm_http import RequestRefused, ServerError, UnusableAnswer
+from gtpo_lit.sampling.vllm_work import Answer, Job, Work
 
 log = logging.getLogger(__name__)
 
 WIND_UP_SECONDS = 5.0
 
 Server = TypeVar("Server", bound="Worker")
-Job = TypeVar("Job")
-Answer = TypeVar("Answer")
 
 
 class Worker(Protocol):
@@ -44,26 +41,6 @@ class NoServerLeft(ServerError):
         """With the reason for each server by its URL."""
         listed = "; ".join(f"{url}: {reason}" for url, reason in sorted(reasons.items()))
         return cls(f"no vLLM server is left of {len(reasons)}: {listed}")
-
-
-@dataclass
-class _Work(Generic[Job, Answer]):
-    """Jobs of one call, behind one lock."""
-
-    jobs: Sequence[Job]
-    waiting: deque[int] = field(init=False)
-    answers: dict[int, Answer] = field(default_factory=dict)
-    refused: dict[int, RequestRefused] = field(default_factory=dict)
-    broken: BaseException | None = None
-    changed: threading.Condition = field(default_factory=threading.Condition)
-
-    def __post_init__(self) -> None:
-        self.waiting = deque(range(len(self.jobs)))
-
-    @property
-    def done(self) -> bool:
-        settled = len(self.answers) + len(self.refused)
-        return self.broken is not None or settled == len(self.jobs)
 
 
 class Fleet(Generic[Server]):
@@ -114,19 +91,21 @@ class Fleet(Generic[Server]):
 
     def run(
         self, jobs: Sequence[Job], do: Callable[[Server, Job], Answer]
-    ) -> tuple[list[Answer | None], dict[int, RequestRefused]]:
+    ) -> tuple[list[Answer | None], dict[int, ServerError]]:
         """Answers to all jobs, in order; `do` is called from many threads.
 
         A free server takes the next job, so that a slow one gets fewer. A `ServerError` takes the
-        server out, and its jobs go to the others, from the front of the queue.
+        server out, and its jobs go to the others, from the front of the queue. An
+        `UnusableAnswer` is the server's fault if another one gives a usable answer, and the
+        job's if none does.
 
         Returns:
-            The answers, None for the jobs that a server refused, and those jobs with the reason.
+            The answers, None for the jobs that were refused, and those jobs with the reason.
 
         Raises:
             NoServerLeft: no server is left, and jobs are.
         """
-        work: _Work[Job, Answer] = _Work(jobs)
+        work: Work[Job, Answer] = Work(jobs)
         each = min(self.in_flight, len(jobs))
         threads = [
             threading.Thread(target=self._serve, args=(server, work, do), daemon=True)
@@ -147,7 +126,7 @@ class Fleet(Generic[Server]):
         return [work.answers.get(index) for index in range(len(jobs))], work.refused
 
     def _serve(
-        self, server: Server, work: _Work[Job, Answer], do: Callable[[Server, Job], Answer]
+        self, server: Server, work: Work[Job, Answer], do: Callable[[Server, Job], Answer]
     ) -> None:
         """One thread's loop: jobs for one server, until all are done or the server is out."""
         while (index := self._next(server, work)) is not None:
@@ -156,6 +135,10 @@ class Fleet(Generic[Server]):
             except RequestRefused as error:
                 with work.changed:
                     work.refused[index] = error
+                    work.changed.notify_all()
+            except UnusableAnswer as error:
+                with work.changed:
+                    work.doubt(index, server.url, error)
                     work.changed.notify_all()
             except ServerError as error:
                 self.take_out(server.url, str(error))
@@ -169,19 +152,26 @@ class Fleet(Generic[Server]):
                     work.changed.notify_all()
             else:
                 with work.changed:
-                    work.answers[index] = answer
+                    faulty = work.answer(index, answer)
+                    self.redone += bool(faulty)
                     work.changed.notify_all()
+                for url, reason in faulty.items():
+                    self.take_out(url, str(reason))
 
-    def _next(self, server: Server, work: _Work[Job, Answer]) -> int | None:
+    def _next(self, server: Server, work: Work[Job, Answer]) -> int | None:
         with work.changed:
             # An idle server waits: what another has in hand may come back.
-            while not work.waiting and not work.done and server.url not in self.out:
-                work.changed.wait(timeout=1.0)
-            if work.done or server.url in self.out:
-                return None
-            return work.waiting.popleft()
+            while not work.done and server.url not in self.out:
+                index = work.take(server.url, [one.url for one in self.live])
+                if index is not None:
+                    return index
+                if work.done:  # what nobody can answer was given up
+                    work.changed.notify_all()
+                else:
+                    work.changed.wait(timeout=1.0)
+            return None
 
-    def _watch(self, work: _Work[Job, Answer], threads: Sequence[threading.Thread]) -> None:
+    def _watch(self, work: Work[Job, Answer], threads: Sequence[threading.Thread]) -> None:
         """Wait for the end; a server that falls silent meanwhile is taken out."""
         look = time.monotonic() + self.health_interval
         while True:
@@ -195,7 +185,7 @@ class Fleet(Generic[Server]):
                         self.take_out(server.url, "the health check fails")
                 look = time.monotonic() + self.health_interval
 
-    def _wind_up(self, work: _Work[Job, Answer], threads: Sequence[threading.Thread]) -> None:
+    def _wind_up(self, work: Work[Job, Answer], threads: Sequence[threading.Thread]) -> None:
         """Let no thread outlive the call; after a failure, what is under way is given up."""
         with work.changed:
             work.changed.notify_all()

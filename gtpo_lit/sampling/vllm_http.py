@@ -32,6 +32,10 @@ class RequestRefused(ServerError):
     """A server calls the request itself wrong (a 4xx status); no other server would take it."""
 
 
+class UnusableAnswer(ServerError):
+    """A server answered in time, but not with what was asked for; it may be the request's fault."""
+
+
 class HTTPClient:
     """Talks to one server. Safe to use from many threads at once.
 
@@ -94,6 +98,10 @@ class HTTPClient:
         """Take requests again after `stop`."""
         self._stopped.clear()
 
+    def pause(self, seconds: float) -> bool:
+        """Wait; true, and at once, if `stop` was called."""
+        return self._stopped.wait(seconds)
+
     def _retried(
         self, method: str, target: str, data: bytes | None, timeout: float, retries: int | None
     ) -> Any:
@@ -109,8 +117,7 @@ class HTTPClient:
                     raise
                 log.warning("%s; trying again in %.1f s (%d left)", error, pause, left)
                 left -= 1
-                # A stop must not wait for the pause to end.
-                if self._stopped.wait(pause):
+                if self.pause(pause):
                     raise
                 pause *= 2
 

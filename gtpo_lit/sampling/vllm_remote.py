@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gtpo_lit.sampling.vllm_choices import read_choices
-from gtpo_lit.sampling.vllm_http import HTTPClient, RequestRefused, ServerError, wait_until
+from gtpo_lit.sampling.vllm_choices import OtherWeights, read_choices
+from gtpo_lit.sampling.vllm_http import (
+    HTTPClient,
+    RequestRefused,
+    ServerError,
+    UnusableAnswer,
+    wait_until,
+)
 from gtpo_lit.sampling.vllm_requests import EngineError, EngineRequest
 from gtpo_lit.types import Completion
+
+log = logging.getLogger(__name__)
 
 HEALTH_TIMEOUT = 10.0
 RESET_ATTEMPTS = 20
@@ -174,21 +183,32 @@ class RemoteEngine:
     ) -> list[Completion]:
         """The completions of one prompt, in sample order.
 
+        An unusable answer is asked for again, as often as a request that fails.
+
         Raises:
             RequestRefused: the server calls the request wrong.
-            ServerError: it failed, answered nonsense, or drew with other weights than `version`.
+            UnusableAnswer: what it answers is nonsense, each time.
+            ServerError: it failed, or drew with other weights than `version`.
         """
+        name = f"{self.url}/inference/v1/generate"
         body = {"token_ids": list(request.prompt_ids), "sampling_params": request.params}
-        answer = self.client.post("/inference/v1/generate", body, timeout=self.request_timeout)
-        try:
-            return read_choices(
-                request, answer, version=version, end_token_ids=end_token_ids, decode=decode
-            )
-        except (EngineError, KeyError, TypeError, ValueError) as error:
-            what = f"{type(error).__name__}: {error}"
-            raise ServerError(
-                f"{self.url}/inference/v1/generate: unusable answer: {what}"
-            ) from error
+        left, pause = self.client.retries, self.client.backoff
+        while True:
+            answer = self.client.post("/inference/v1/generate", body, timeout=self.request_timeout)
+            try:
+                return read_choices(
+                    request, answer, version=version, end_token_ids=end_token_ids, decode=decode
+                )
+            except OtherWeights as error:
+                # No use to ask again: it has others until the next push.
+                raise ServerError(f"{name}: {error}") from error
+            except (EngineError, KeyError, TypeError, ValueError) as error:
+                what = f"{name}: unusable answer: {type(error).__name__}: {error}"
+                if left == 0 or self.client.pause(pause):
+                    raise UnusableAnswer(what) from error
+                log.warning("%s; asking again (%d left)", what, left)
+            left -= 1
+            pause *= 2
 
     def _once(self, path: str, body: dict[str, Any] | None = None) -> None:
         self.client.post(path, body, timeout=self.push_timeout, retries=0)

@@ -11,7 +11,7 @@ from gtpo_lit.policy_spec import PolicySpec
 from gtpo_lit.sampling.ranks import by_rank_zero, rank
 from gtpo_lit.sampling.sampler import Sampler
 from gtpo_lit.sampling.vllm_fleet import Fleet
-from gtpo_lit.sampling.vllm_http import RequestRefused
+from gtpo_lit.sampling.vllm_http import ServerError
 from gtpo_lit.sampling.vllm_push import Pusher
 from gtpo_lit.sampling.vllm_remote import RemoteEngine, Setup
 from gtpo_lit.sampling.vllm_requests import (
@@ -220,7 +220,7 @@ class VLLMServerSampler(Sampler):
         self,
         requests: Sequence[SampleRequest],
         too_long: Sequence[int],
-        refused: Sequence[tuple[int, RequestRefused]],
+        refused: Sequence[tuple[int, ServerError]],
     ) -> None:
         """Say which prompts got no answer; raise EngineError if none got one."""
         lost = len(too_long) + len(refused)

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from gtpo_lit.sampling.vllm_fleet import Fleet, NoServerLeft
-from gtpo_lit.sampling.vllm_http import RequestRefused, ServerError
+from gtpo_lit.sampling.vllm_http import RequestRefused, ServerError, UnusableAnswer
 
 
 class Server:
@@ -138,6 +138,38 @@ def test_refused_jobs_are_named_and_take_nobody_out():
         6: "no 6",
     }
     assert fleet.out == {}
+
+
+def test_a_job_that_no_server_can_answer_is_given_up_and_takes_nobody_out():
+    fleet, tried = fleet_of(3, in_flight=2), []
+
+    def do(server, job):
+        if job == 4:
+            tried.append(server.url)
+            raise UnusableAnswer(f"nonsense from {server.url}")
+        return job
+
+    answers, refused = fleet.run(list(range(7)), do)
+    assert answers == [0, 1, 2, 3, None, 5, 6]
+    assert sorted(tried) == ["s0", "s1", "s2"]
+    assert str(refused[4]) == f"nonsense from {tried[-1]}"
+    assert (fleet.out, fleet.redone) == ({}, 0)
+
+
+def test_a_job_doubted_by_one_server_is_given_up_when_the_others_are_out():
+    fleet, doubted = fleet_of(2, in_flight=1), threading.Event()
+
+    def do(server, job):
+        if server.url == "s0":
+            doubted.set()
+            raise UnusableAnswer("nonsense")
+        assert doubted.wait(10)
+        raise ServerError("dead")
+
+    answers, refused = fleet.run([0, 1], do)
+    assert answers == [None, None]
+    assert [str(refused[index]) for index in (0, 1)] == ["nonsense", "nonsense"]
+    assert fleet.out == {"s1": "dead"}
 
 
 def test_a_programming_error_comes_out_and_stops_the_rest():

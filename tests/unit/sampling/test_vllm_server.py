@@ -203,18 +203,11 @@ def changed(**changes):
     return make_fault
 
 
-BAD = {
+BROKEN = {
     "death": (die, r"ConnectionRefusedError|RemoteDisconnected|ConnectionResetError"),
     "hang": (hang, r"no answer within 0\.5 s"),
     "error": (says(500, "engine is dead"), "status 500: engine is dead"),
     "garbage": (says(200, "<html>oops"), "the answer is not JSON: <html>oops"),
-    "empty": (says(200, ""), "unusable answer"),
-    "other JSON": (says(200, "[1, 2]"), "unusable answer"),
-    "no choices": (says(200, '{"choices": []}'), r"asked for 2 completions, got .* \[\]"),
-    "too many": (changed(index=7), r"asked for 2 completions, got .* \[1, 7\]"),
-    "aborted": (changed(finish_reason="abort"), "finish reason 'abort'"),
-    "nothing": (changed(token_ids=[], logprobs={"content": []}), "an empty completion"),
-    "no log-probs": (changed(logprobs=None), "unusable answer"),
     "old weights": (
         changed(weight_versions=[{"version": "default", "start": 0, "end": 3}]),
         r"drawn with weights \['default'\], not with '[0-9a-f]{8}-0'",
@@ -224,6 +217,16 @@ BAD = {
         r"drawn with weights \['x', 'y'\]",
     ),
     "unknown weights": (changed(weight_versions=None), r"drawn with weights \[\]"),
+}
+# Here the prompt may be at fault as well.
+UNUSABLE = {
+    "empty": (says(200, ""), "unusable answer"),
+    "other JSON": (says(200, "[1, 2]"), "unusable answer"),
+    "no choices": (says(200, '{"choices": []}'), r"asked for 2 completions, got .* \[\]"),
+    "too many": (changed(index=7), r"asked for 2 completions, got .* \[1, 7\]"),
+    "aborted": (changed(finish_reason="abort"), "finish reason 'abort'"),
+    "nothing": (changed(token_ids=[], logprobs={"content": []}), "an empty completion"),
+    "no log-probs": (changed(logprobs=None), "unusable answer"),
     "other tokens": (changed(token_ids=[9, 9, 9]), "the log-probs are those of other tokens"),
     "stop on no end": (
         changed(token_ids=[9], logprobs={"content": [{"token_id": 9, "logprob": -1.0}]}),
@@ -234,6 +237,7 @@ BAD = {
         "not finite",
     ),
 }
+BAD = BROKEN | UNUSABLE
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -255,9 +259,9 @@ def test_what_a_failing_server_had_in_hand_is_done_by_the_other(name, stubs, mak
     assert len(stubs[0].bodies) == before
 
 
-@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("name", BROKEN)
 def test_the_end_is_clear_when_no_server_is_left(name, stubs, make):
-    fault, reason = BAD[name]
+    fault, reason = BROKEN[name]
     sampler = make(request_timeout=0.5)
     sampler.push_weights(make_policy(), 0)
     for stub in stubs:
@@ -268,6 +272,74 @@ def test_the_end_is_clear_when_no_server_is_left(name, stubs, make):
         assert re.search(rf"{stub.url}: .*?({reason})", str(caught.value))
     with pytest.raises(NoServerLeft):
         sampler.generate(asked(1), SETTINGS)
+
+
+@pytest.mark.parametrize("name", UNUSABLE)
+def test_the_end_is_clear_when_no_answer_is_usable(name, stubs, make):
+    fault, reason = UNUSABLE[name]
+    sampler = make()
+    sampler.push_weights(make_policy(), 0)
+    for stub in stubs:
+        stub.fault[GENERATE] = fault(stub)
+    with pytest.raises(EngineError, match=rf"none of 12 requests; the first: .*({reason})"):
+        sampler.generate(asked(12), SETTINGS)
+    # Once both to each: 12 prompts, asked twice at two servers.
+    assert [stub.paths().count(GENERATE) for stub in stubs] == [24, 24]
+
+
+def unusable_for(prompt, times=10**9):
+    """Nonsense for one prompt, so many times; right answers for all others."""
+    left = [times]
+
+    def fault(body):
+        if body["token_ids"] != prompt or left[0] == 0:
+            return None
+        left[0] -= 1
+        return 200, b'{"choices": "nonsense"}'
+
+    return fault
+
+
+def test_a_malformed_answer_is_asked_for_again_at_the_same_server(stubs, make, caplog):
+    sampler = make(retries=2)
+    sampler.push_weights(make_policy(), 0)
+    wanted = sampler.generate(asked(6), SETTINGS)
+    before = [stub.paths().count(GENERATE) for stub in stubs]
+    for stub in stubs:
+        stub.fault[GENERATE] = unusable_for([4, 7], times=2)
+    assert sampler.generate(asked(6), SETTINGS) == wanted
+    assert (sampler._fleet.out, sampler.redone) == ({}, 0)
+    assert sum(stub.paths().count(GENERATE) for stub in stubs) == sum(before) + 6 + 2
+    assert "unusable answer: TypeError: " in caplog.text
+    assert "asking again (1 left)" in caplog.text
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_prompt_that_gets_no_usable_answer_costs_itself_alone(count, stubs, make, caplog):
+    sampler = make(stubs[:count], retries=1)
+    sampler.push_weights(make_policy(), 0)
+    wanted = sampler.generate(asked(6), SETTINGS)
+    for stub in stubs:
+        stub.fault[GENERATE] = unusable_for([4, 7])
+    assert sampler.generate(asked(6), SETTINGS) == [*wanted[:2], [], *wanted[3:]]
+    assert sampler._fleet.out == {}
+    assert "request 2 is dropped" in caplog.text
+    assert "its prompt: '4 7'" in caplog.text
+    for stub in stubs:
+        stub.fault = {}
+    assert sampler.generate(asked(6), SETTINGS) == wanted
+
+
+def test_a_server_is_out_where_another_answers_what_it_could_not(stubs, make):
+    sampler = make(retries=1, requests_in_flight=1)
+    sampler.push_weights(make_policy(), 0)
+    wanted = sampler.generate(asked(6), SETTINGS)
+    stubs[0].fault[GENERATE] = says(200, "[1, 2]")(stubs[0])
+    assert sampler.generate(asked(6), SETTINGS) == wanted
+    assert list(sampler._fleet.out) == [stubs[0].url]
+    assert "unusable answer" in sampler._fleet.out[stubs[0].url]
+    sampler.push_weights(make_policy(), 1)
+    assert sampler._fleet.out == {}
 
 
 def test_a_server_that_falls_silent_is_found_by_its_health(stubs, make, monkeypatch):
