@@ -66,7 +66,9 @@ def test_a_step_of_128_by_512_tokens_opens_within_two_seconds(big, opened):
     # Far below, nothing is drawn until it comes near.
     assert tokens(page, 15).count() == 0
     page.locator(".card .text[data-s='15']").scroll_into_view_if_needed()
-    page.wait_for_function("document.querySelector(\".text[data-s='15']\").children.length == 512")
+    # Not wait_for_function: it evaluates a string each time it looks, which the page forbids.
+    tokens(page, 15).nth(511).wait_for(state="attached")
+    assert tokens(page, 15).count() == 512
 
 
 def test_the_facts_are_the_step_s(big, opened):
