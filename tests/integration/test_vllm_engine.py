@@ -16,7 +16,7 @@ from gtpo_lit.sampling.vllm import VLLMSampler
 from gtpo_lit.types import SampleRequest, SamplingSettings
 
 sys.path.insert(0, str(Path(__file__).parent))
-from vllm_following import GREEDY, PROMPTS, follow, gap, load, requests
+from vllm_following import GREEDY, PROMPTS, draw_a_crowd, follow, gap, load, requests
 
 pytestmark = pytest.mark.vllm
 
@@ -65,6 +65,13 @@ def test_log_probs_are_those_at_the_sampling_temperature(sampler, policy, temper
     asked = requests(samples=4, prompts=PROMPTS)
     settings = SamplingSettings(temperature=temperature, max_tokens=16)
     assert gap(policy, asked, sampler.generate(asked, settings), temperature) < 1e-5
+
+
+def test_a_step_of_more_prompt_tokens_than_a_batch_takes(sampler, monkeypatch):
+    aborted, abort = [], sampler._engine.abort
+    monkeypatch.setattr(sampler._engine, "abort", lambda: aborted.append(abort()))
+    draw_a_crowd(sampler)
+    assert aborted == []  # after an error of the engine what is left would be asked for again
 
 
 def test_a_cut_distribution_comes_without_log_probs(sampler):

@@ -15,7 +15,7 @@ from gtpo_lit.sampling.vllm_http import wait_until
 from gtpo_lit.types import SamplingSettings
 
 sys.path.insert(0, str(Path(__file__).parent))
-from vllm_following import GREEDY, follow, gap, load, requests, update
+from vllm_following import GREEDY, draw_a_crowd, follow, gap, load, requests, update
 from vllm_servers import START_SECONDS, Servers
 
 pytestmark = pytest.mark.vllm
@@ -80,6 +80,14 @@ def test_completions_do_not_depend_on_servers(servers, policy):
         for row in rows:
             assert (row.finish_reason == "stop") == (row.token_ids[-1] == 1)
             assert row.finish_reason == "stop" or len(row.token_ids) == 20
+
+
+def test_a_step_of_more_prompt_tokens_than_a_batch_takes(servers, policy):
+    sampler = servers.sampler()
+    sampler.push_weights(policy, 0)
+    draw_a_crowd(sampler)
+    assert sampler._fleet.out == {}
+    sampler.close()
 
 
 def test_two_ranks_with_two_servers_learn_as_one(servers, runs, tiny_qwen2):

@@ -27,6 +27,17 @@ def requests(samples=1, step=0, prompts=PROMPTS):
 LONGER = requests(prompts=(*PROMPTS, LONG))
 
 
+def draw_a_crowd(sampler):
+    """More prompt tokens than an engine on a CPU takes into one batch; drawn as in small lots."""
+    prompts = [tuple(4 + (place * 7 + k * k) % 50 for k in range(100)) for place in range(60)]
+    asked, settings = requests(samples=2, prompts=prompts), SamplingSettings(max_tokens=6)
+    crowd = sampler.generate(asked, settings)
+    lots = [sampler.generate(asked[start : start + 10], settings) for start in range(0, 60, 10)]
+    assert [[one.token_ids for one in row] for row in crowd] == [
+        [one.token_ids for one in row] for lot in lots for row in lot
+    ]
+
+
 def gap(policy, asked, found, temperature):
     """Largest distance of the engine's log-probs from the policy's, in nats."""
     gaps = []

@@ -87,13 +87,14 @@ def test_a_server_runs_with_what_a_trainer_needs():
     assert pairs["--worker-extension-cls"] == vllm_launch.EXTENSION
     assert pairs["--kv-cache-memory-bytes"] == str(512 * 2**20)
     assert words[-2:] == ["--seed", "3"]
-    assert {"--enable-scale-out", "--enforce-eager"} <= set(words)
+    assert {"--enable-scale-out", "--enforce-eager", "--no-enable-chunked-prefill"} <= set(words)
     assert "--weight-transfer-config" not in words
     words = command(LaunchOptions(model="m", cpu=False, transport="nccl", max_model_len=64), 1)
     pairs = dict(zip(words, words[1:], strict=False))
     assert pairs["--weight-transfer-config"] == '{"backend":"nccl"}'
     assert pairs["--max-model-len"] == "64"
-    assert not {"--enforce-eager", "--kv-cache-memory-bytes"} & set(words)
+    gpus = {"--enforce-eager", "--kv-cache-memory-bytes", "--no-enable-chunked-prefill"}
+    assert not gpus & set(words)
 
 
 def test_the_extension_is_where_the_option_says():
