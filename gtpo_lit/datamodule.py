@@ -16,6 +16,7 @@ from gtpo_lit.rollout.feed import RolloutFeed
 from gtpo_lit.rollout.host import check_counts, refuse_changes
 from gtpo_lit.rollout.length_penalty import LengthPenalty
 from gtpo_lit.rollout.problem_stream import ProblemStream, refuse_overlap
+from gtpo_lit.rollout.replica import Replica
 from gtpo_lit.rollout.reward_metrics import ConstantRewards
 from gtpo_lit.sampling.sampler import Sampler
 from gtpo_lit.sampling.settings import check_training_settings
@@ -186,6 +187,8 @@ class RolloutDataModule(RolloutFeed):
         tokenizer = self._host.policy_spec.load_tokenizer()
         self.prompt.check(tokenizer)
         self.collector.rows_per_forward = self.group_size
+        self.collector.replica = Replica.of(self._trainer)
+        self.collector.precision = self._trainer.precision_plugin.forward_context
         self._evaluated = {
             name: self._render(source, tokenizer, f"{sets.option}.{name}")
             for name, source in sets.sources.items()

@@ -66,13 +66,16 @@ class Meters:
         self._norms.append(norm.detach())
         self._window = torch.zeros_like(self._window)
 
-    def reduce(self) -> dict[str, float]:
+    def reduce(self, *, copies: int = 1) -> dict[str, float]:
         """The step's metrics over all ranks, then cleared.
 
         Losses are means over the step's optimiser steps, so that they do not grow with their
         number.
+
+        Args:
+            copies: ranks that met each sequence.
         """
-        steps = max(1, len(self._norms))
+        steps = max(1, len(self._norms)) * copies
         sums = {name: value / steps for name, value in sorted(self._sums.items())}
         weighted = dict(sorted(self._weighted.items()))
         totals = _all_reduce([*sums.values(), *weighted.values(), self._weight], "SUM")

@@ -22,7 +22,10 @@ from gtpo_lit.meters import Meters
 from gtpo_lit.policy import CausalPolicy
 from gtpo_lit.policy_spec import PolicySpec
 from gtpo_lit.rollout.host import refuse_changes
+from gtpo_lit.rollout.replica import Replica
 from gtpo_lit.schedule import Schedule
+from gtpo_lit.sharding import clip_gradients, gradient_norm, is_sharded
+from gtpo_lit.strategy import ShardedStrategy
 from gtpo_lit.types import Graded, Rollouts
 
 
@@ -69,6 +72,7 @@ class PolicyModule(LightningModule):
         self._denominator: Tensor | None = None
         # Kept out of the module tree: checkpoints and optimisers never see the reference.
         self._reference: list[CausalPolicy] = []
+        self._reference_fingerprint: str | None = None
 
     @property
     def reference(self) -> CausalPolicy | None:
@@ -79,9 +83,17 @@ class PolicyModule(LightningModule):
         """Load the policy, and the reference if the loss needs one. Safe to call twice."""
         if "policy" in self._modules:
             return
-        self.policy = self.policy_spec.load()
+        self.policy = self._load()
         if self.kl_weight > 0 and self.trainer.state.fn == "fit":
-            self._reference = [self.policy_spec.load().requires_grad_(False).eval()]
+            reference = self._load().requires_grad_(False).eval()
+            self._reference = [reference]
+            self._reference_fingerprint = reference.fingerprint()
+
+    def _load(self) -> CausalPolicy:
+        strategy = self.trainer.strategy
+        if isinstance(strategy, ShardedStrategy):
+            return strategy.load_policy(self.policy_spec)
+        return self.policy_spec.load()
 
     def training_step(self, batch: Rollouts, batch_idx: int) -> Tensor:
         """The loss of one micro-batch, as its part of the mini-batch's loss over all ranks."""
@@ -102,7 +114,7 @@ class PolicyModule(LightningModule):
         loss = output.loss + self._kl_term(logp, batch)
         self.meters.update(output.metrics, weight=batch.loss_mask.sum(), loss=loss.detach())
         # Lightning divides by the accumulation, and the strategy averages over ranks.
-        return loss * self.trainer.accumulate_grad_batches * self.trainer.world_size
+        return loss * self.trainer.accumulate_grad_batches * self._replica.count
 
     def validation_step(self, batch: list[Graded], batch_idx: int, dataloader_idx: int = 0) -> None:
         """Completions come graded; callbacks turn them into numbers."""
@@ -112,7 +124,7 @@ class PolicyModule(LightningModule):
 
     def on_fit_start(self) -> None:
         """Put the reference, which Lightning does not see, where the policy is."""
-        if self.reference is not None:
+        if self.reference is not None and not is_sharded(self.reference):
             self.reference.to(self.device)
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
@@ -124,8 +136,7 @@ class PolicyModule(LightningModule):
         Raises:
             NonFiniteError: on every rank, with the step, the metric and the last good checkpoint.
         """
-        gradients = [p.grad for p in self.policy.parameters() if p.grad is not None]
-        norm = torch.nn.utils.get_total_norm(gradients)
+        norm = gradient_norm(list(self.policy.parameters()))
         bad_loss = (~torch.isfinite(self.meters.last_loss)).float()
         if dist.is_initialized():
             dist.all_reduce(bad_loss, op=dist.ReduceOp.MAX)
@@ -137,12 +148,29 @@ class PolicyModule(LightningModule):
         if self._denominator is not None and not bool(self._denominator):
             optimizer.zero_grad(set_to_none=True)
 
+    def configure_gradient_clipping(
+        self,
+        optimizer: torch.optim.Optimizer,
+        gradient_clip_val: float | None = None,
+        gradient_clip_algorithm: str | None = None,
+    ) -> None:
+        """Clip as the trainer is told to; sharded gradients by a norm over all ranks."""
+        by_norm = gradient_clip_algorithm in (None, "norm")
+        if gradient_clip_val and by_norm and is_sharded(self.policy):
+            clip_gradients(list(self.policy.parameters()), gradient_clip_val)
+        else:
+            self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
+
+    @property
+    def _replica(self) -> Replica:
+        return Replica.of(self.trainer)
+
     def on_train_batch_end(self, outputs: Any, batch: Rollouts, batch_idx: int) -> None:
         """After the step's last micro-batch, log it: sums and counts of all ranks, reduced once."""
         if not self.trainer.is_last_batch:
             return
         source = cast("StepSource", cast(Any, self.trainer).datamodule)
-        values = self.meters.reduce() | source.step_metrics
+        values = self.meters.reduce(copies=self._replica.copies) | source.step_metrics
         values |= {f"time/{name}_seconds": value for name, value in source.seconds.items()}
         self.log_dict(values, on_step=False, on_epoch=True, batch_size=1)
 
@@ -193,12 +221,11 @@ class PolicyModule(LightningModule):
         return self.kl_weight * kl
 
     def _meaning(self) -> dict[str, Any]:
-        reference = self.reference
         return {
             "architecture": architecture(self.policy),
             "algorithm": type(self.algorithm).__name__,
             "kl_weight": self.kl_weight,
-            "reference": reference.fingerprint() if reference is not None else None,
+            "reference": self._reference_fingerprint,
         }
 
     def _describe(self, metric: str) -> str:

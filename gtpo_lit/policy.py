@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from gtpo_lit.functional.logprob import (
@@ -22,6 +23,7 @@ from gtpo_lit.functional.logprob import (
 )
 from gtpo_lit.policy_head import head_is_plain, output_head
 from gtpo_lit.policy_spec import PolicySpec
+from gtpo_lit.whole import whole
 
 if TYPE_CHECKING:  # transformers takes seconds to import
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -50,8 +52,17 @@ class CausalPolicy(nn.Module):
         tokenizer: PreTrainedTokenizerBase,
         *,
         chunk_size: int | None = None,
+        plain_head: bool | None = None,
     ) -> None:
-        """Wrap `model`; `chunk_size` is the number of rows that the head takes at a time."""
+        """Wrap `model`.
+
+        Args:
+            model: the Hugging Face model.
+            tokenizer: its tokenizer.
+            chunk_size: rows that the head takes at a time.
+            plain_head: what `has_plain_head` is to say, for a model that cannot be asked; found
+                out when first needed if not given.
+        """
         super().__init__()
         self.model = model
         self.tokenizer = tokenizer
@@ -59,7 +70,7 @@ class CausalPolicy(nn.Module):
         self.end_token_ids = _end_token_ids(model, tokenizer)
         pad = tokenizer.pad_token_id
         self.pad_token_id: int = (*self.end_token_ids, 0)[0] if pad is None else pad
-        self._plain_head: bool | None = None
+        self._plain_head = plain_head
         self._accepted = frozenset(inspect.signature(model.forward).parameters)
 
     @property
@@ -67,6 +78,15 @@ class CausalPolicy(nn.Module):
         """Longest sequence that the model has positions for; None if it sets no limit."""
         limit = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
         return None if limit is None else int(limit)
+
+    @property
+    def device(self) -> torch.device:
+        """Where it computes; sharded weights may rest elsewhere."""
+        weight: Any = next(self.parameters())
+        mesh = getattr(weight, "device_mesh", None)
+        if mesh is None or mesh.device_type == "cpu":
+            return torch.device(weight.device)
+        return torch.device(mesh.device_type, torch.cuda.current_device())
 
     def forward(
         self,
@@ -97,7 +117,7 @@ class CausalPolicy(nn.Module):
         # The token at t is predicted at t - 1.
         before = slice(-response_length - 1, -1)
         inputs = self._inputs(input_ids, attention_mask) | {"use_cache": False}
-        if self._has_plain_head():
+        if self.has_plain_head():
             hidden = self.model.base_model(**inputs).last_hidden_state[:, before][keep]
             head = output_head(self.model)
             score_rows = linear_logprob_entropy if with_entropy else linear_logprob
@@ -139,7 +159,7 @@ class CausalPolicy(nn.Module):
             for name in ("input_ids", "position_ids"):
                 if name in inputs:
                     inputs[name] = inputs[name][:, -1:]
-        if self._has_plain_head():
+        if self.has_plain_head():
             output = self.model.base_model(**inputs)
             head, hidden = output_head(self.model), output.last_hidden_state[:, -1].float()
             bias = None if head.bias is None else head.bias.float()
@@ -150,11 +170,21 @@ class CausalPolicy(nn.Module):
             logits = output.logits[:, -1].float()
         return logits, getattr(output, "past_key_values", None)
 
+    def has_plain_head(self) -> bool:
+        """Whether logits are just the head's linear map (see `head_is_plain`)."""
+        if self._plain_head is None:
+            with eval_mode(self.model):
+                self._plain_head = head_is_plain(self.model)
+        return self._plain_head
+
     def fingerprint(self) -> str:
-        """SHA-256 over the name, dtype, shape and bytes of every parameter, as 64 hex digits."""
+        """SHA-256 over the name, dtype, shape and bytes of every parameter, as 64 hex digits.
+
+        A collective where the policy is sharded.
+        """
         digest = hashlib.sha256()
         for name, parameter in self.model.named_parameters():
-            values = parameter.detach().cpu().contiguous()
+            values = whole(parameter.detach()).cpu().contiguous()
             digest.update(f"{name} {values.dtype} {tuple(values.shape)};".encode())
             digest.update(values.reshape(-1).view(torch.uint8).numpy().data)
         return digest.hexdigest()
@@ -162,22 +192,39 @@ class CausalPolicy(nn.Module):
     def export(self, folder: str | os.PathLike[str]) -> None:
         """Write a Hugging Face folder that `AutoModelForCausalLM.from_pretrained` loads.
 
-        The folder appears whole or not at all.
+        The folder appears whole or not at all. Where the policy is sharded all ranks call this,
+        and rank 0 writes.
 
         Raises:
             ValueError: `folder` exists and is not empty.
         """
         target = Path(folder)
+        weights, writes = self._whole_weights()
+        if not writes:
+            return
         if target.exists() and any(target.iterdir()):
             raise ValueError(f"export folder {str(target)!r} exists and is not empty")
         part = target.parent / f".{target.name}.{os.getpid()}.part"
         part.mkdir(parents=True)
         try:
-            self.model.save_pretrained(part)
+            self.model.save_pretrained(part, state_dict=weights)
             self.tokenizer.save_pretrained(part)
             part.replace(target)
         finally:
             shutil.rmtree(part, ignore_errors=True)
+
+    def _whole_weights(self) -> tuple[dict[str, Tensor] | None, bool]:
+        """What is to be saved, None for the model's own weights, and whether this rank saves."""
+        saved = self.model.state_dict()
+        if not any(hasattr(value, "full_tensor") for value in saved.values()):
+            return None, True
+        first = dist.get_rank() == 0
+        weights = {}
+        for name, value in saved.items():
+            full = whole(value)
+            if first:  # in the memory of the CPU, where all of it may fit
+                weights[name] = full.cpu()
+        return weights, first
 
     def _inputs(self, input_ids: Tensor, attention_mask: Tensor) -> dict[str, Any]:
         inputs: dict[str, Any] = {"input_ids": input_ids, "attention_mask": attention_mask.long()}
@@ -191,12 +238,6 @@ class CausalPolicy(nn.Module):
         if "logits_to_keep" in self._accepted:
             inputs = inputs | {"logits_to_keep": positions}
         return self.model(**inputs)
-
-    def _has_plain_head(self) -> bool:
-        if self._plain_head is None:
-            with eval_mode(self.model):
-                self._plain_head = head_is_plain(self.model)
-        return self._plain_head
 
 
 @contextmanager

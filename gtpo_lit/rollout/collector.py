@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import accumulate
+from typing import Any
 
 from gtpo_lit.policy import CausalPolicy
 from gtpo_lit.rollout.collate import collate
@@ -14,7 +15,8 @@ from gtpo_lit.rollout.correction import MismatchCorrection
 from gtpo_lit.rollout.entropy_source import EntropySource, given_entropies
 from gtpo_lit.rollout.exchange import gather_rollouts
 from gtpo_lit.rollout.lazy_loader import LazyLoader
-from gtpo_lit.rollout.scoring import score, score_logprobs
+from gtpo_lit.rollout.replica import Replica
+from gtpo_lit.rollout.scoring import Precision, score, score_logprobs
 from gtpo_lit.sampling.sampler import Sampler
 from gtpo_lit.sampling.streams import stream_seed
 from gtpo_lit.tasks import WeightedReward
@@ -41,6 +43,10 @@ class Collector:
     rows_per_forward: int
     entropy_source: EntropySource = "recompute"
     correction: MismatchCorrection | None = None
+    replica: Replica = Replica()
+    """Which sequences this rank scores."""
+    precision: Precision = nullcontext
+    """What the policy's forwards run in."""
     seconds: dict[str, float] = field(default_factory=dict)
 
     def sample(
@@ -154,22 +160,21 @@ class Collector:
             ValueError: if an option needs what the sampler did not report, naming the option.
             RuntimeError: no rank has a completion.
         """
-        if not graded:
-            return self._corrected(gather_rollouts(None))
-        rollouts = collate(
-            graded,
-            [item.prompt_ids for item in drawn],
-            [item.place for item in drawn],
-            temperature=settings.temperature,
-        )
+        own = None
+        if graded:
+            own = collate(
+                graded,
+                [item.prompt_ids for item in drawn],
+                [item.place for item in drawn],
+                temperature=settings.temperature,
+            )
+            if self.entropy_source != "recompute":
+                entropy = given_entropies(self.entropy_source, own, graded, self.sampler)
+                own = own.replace(entropy=entropy)
+        rollouts = gather_rollouts(own)
         with self.timed("scoring"):
-            rollouts = self._score(rollouts, graded, policy)
-            if reference is not None:
-                logp_ref = score_logprobs(
-                    reference, rollouts, rows_per_forward=self.rows_per_forward
-                )
-                rollouts = rollouts.replace(logp_ref=logp_ref)
-        return self._corrected(gather_rollouts(rollouts))
+            rollouts = self._score(rollouts, policy, reference)
+        return self._corrected(rollouts)
 
     def _corrected(self, rollouts: Rollouts) -> Rollouts:
         # Whether log-probs came is known for all ranks together, so that all of them stop or none.
@@ -184,15 +189,29 @@ class Collector:
         return rollouts.replace(correction=self.correction.weights(rollouts))
 
     def _score(
-        self, rollouts: Rollouts, graded: Sequence[Graded], policy: CausalPolicy
+        self, rollouts: Rollouts, policy: CausalPolicy, reference: CausalPolicy | None
     ) -> Rollouts:
-        rows = self.rows_per_forward
+        how = self._how()
         if self.entropy_source == "recompute":
-            logp, entropy = score(policy, rollouts, rows_per_forward=rows)
+            logp, entropy = score(policy, rollouts, **how)
+            rollouts = rollouts.replace(entropy=entropy)
         else:
-            logp = score_logprobs(policy, rollouts, rows_per_forward=rows)
-            entropy = given_entropies(self.entropy_source, rollouts, graded, self.sampler)
-        return rollouts.replace(logp_old=logp, entropy=entropy)
+            logp = score_logprobs(policy, rollouts, **how)
+        if reference is not None:
+            rollouts = rollouts.replace(logp_ref=score_logprobs(reference, rollouts, **how))
+        return rollouts.replace(logp_old=logp)
+
+    def rescore(self, rollouts: Rollouts, policy: CausalPolicy) -> Rollouts:
+        """Rollouts of all ranks with the entropies of the policy as it is now."""
+        _, entropy = score(policy, rollouts, **self._how())
+        return rollouts.replace(entropy=entropy)
+
+    def _how(self) -> dict[str, Any]:
+        return {
+            "rows_per_forward": self.rows_per_forward,
+            "replica": self.replica,
+            "precision": self.precision,
+        }
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:

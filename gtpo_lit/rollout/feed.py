@@ -20,8 +20,8 @@ from gtpo_lit.rollout.length_penalty import LengthPenalty
 from gtpo_lit.rollout.metrics import step_metrics
 from gtpo_lit.rollout.micro_batches import Cut
 from gtpo_lit.rollout.problem_stream import ProblemStream, share_of
+from gtpo_lit.rollout.replica import Replica
 from gtpo_lit.rollout.reward_metrics import ConstantRewards, merged, report, reward_metrics
-from gtpo_lit.rollout.scoring import score
 from gtpo_lit.sampling.sampler import Sampler
 from gtpo_lit.types import Graded, Rollouts, SamplingSettings
 
@@ -109,7 +109,7 @@ class RolloutFeed(LightningDataModule):
         }
         self._warn_of_missing_logprobs(self.step_metrics["train/sampler_gap/missing_fraction"])
         batches = cut.yield_for(
-            self._trainer.global_rank, self.rollouts, host.algorithm, self._rescore
+            Replica.of(self._trainer).index, self.rollouts, host.algorithm, self._rescore
         )
         for number, batch in enumerate(batches, start=1):
             # Lightning stops asking after the last batch, so the flag falls before it is yielded.
@@ -161,9 +161,7 @@ class RolloutFeed(LightningDataModule):
             )
 
     def _rescore(self, rollouts: Rollouts) -> Rollouts:
-        rows = self.collector.rows_per_forward
-        _, entropy = score(self._host.policy, rollouts, rows_per_forward=rows)
-        return rollouts.replace(entropy=entropy)
+        return self.collector.rescore(rollouts, self._host.policy)
 
     def _evaluation_loaders(self, sets: EvaluationSets) -> list[LazyLoader[list[Graded]]]:
         return [self._evaluation_loader(sets, name) for name in sets.sources]
@@ -190,7 +188,7 @@ class RolloutFeed(LightningDataModule):
             passes=self.passes,
             micro_batches=self.micro_batches,
             accumulate=self._trainer.accumulate_grad_batches,
-            ranks=self._trainer.world_size,
+            ranks=Replica.of(self._trainer).count,
             max_tokens=self.max_tokens_per_micro_batch,
         )
 

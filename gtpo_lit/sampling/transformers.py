@@ -13,6 +13,7 @@ from gtpo_lit.policy import CausalPolicy, eval_mode
 from gtpo_lit.sampling.sampler import Sampler
 from gtpo_lit.sampling.settings import check_settings
 from gtpo_lit.sampling.streams import gumbel_noise
+from gtpo_lit.sharding import copy_weights, is_sharded, whole_twin
 from gtpo_lit.types import Completion, SampleRequest, SamplingSettings
 
 if TYPE_CHECKING:  # transformers takes seconds to import
@@ -38,6 +39,7 @@ class TransformersSampler(Sampler):
         self.requests_per_batch = requests_per_batch
         self.version: int | None = None
         self._policy: CausalPolicy | None = None
+        self._source: CausalPolicy | None = None
         self._with_entropy = False
 
     def ask_for_entropies(self) -> None:
@@ -45,8 +47,21 @@ class TransformersSampler(Sampler):
         self._with_entropy = True
 
     def push_weights(self, policy: CausalPolicy, version: int) -> None:
-        """Keep a reference to `policy`; its weights are always current."""
-        self._policy, self.version = policy, version
+        """Keep a reference to `policy`; its weights are always current.
+
+        A policy that is split over ranks is drawn from by a whole copy on each of them, since
+        ranks need different numbers of forwards. It gets new weights here, on all ranks at once.
+        """
+        if not is_sharded(policy):
+            self._policy, self.version = policy, version
+            return
+        if self.version == version and self._source is policy:
+            return
+        if self._source is not policy:
+            self._policy, self._source = whole_twin(policy), policy
+        assert self._policy is not None
+        copy_weights(policy, self._policy)
+        self.version = version
 
     @torch.no_grad()
     def generate(

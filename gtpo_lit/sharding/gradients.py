@@ -1,0 +1,52 @@
+"""Norm and clipping of gradients that may be split over different groups of ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+def gradient_norm(parameters: Sequence[nn.Parameter]) -> Tensor:
+    """The 2-norm of all gradients together, the same number on every rank.
+
+    A collective where gradients are sharded. Parameters that lie on different meshes (the blocks
+    under tensor parallelism, and the rest) cannot enter one operation, so each mesh has its norm.
+
+    Returns:
+        [] float32 or better; 0 without any gradient.
+    """
+    norms = []
+    for gradients in _by_mesh([p.grad for p in parameters if p.grad is not None]):
+        norm: Any = torch.nn.utils.get_total_norm(gradients, foreach=_foreach(gradients))
+        norms.append(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
+    if len(norms) == 1:
+        return norms[0]
+    return torch.linalg.vector_norm(torch.stack(norms)) if norms else torch.zeros(())
+
+
+@torch.no_grad()
+def clip_gradients(parameters: Sequence[nn.Parameter], max_norm: float) -> None:
+    """Scale all gradients down, in place, so that their norm is `max_norm` at most.
+
+    As `torch.nn.utils.clip_grad_norm_`, for gradients on any meshes; a collective where gradients
+    are sharded.
+    """
+    scale = (max_norm / (gradient_norm(parameters) + 1e-6)).clamp(max=1.0).item()
+    for parameter in parameters:
+        if parameter.grad is not None:
+            parameter.grad.mul_(scale)
+
+
+def _by_mesh(gradients: Sequence[Tensor]) -> list[list[Tensor]]:
+    groups: dict[Any, list[Tensor]] = {}
+    for gradient in gradients:
+        groups.setdefault(getattr(gradient, "device_mesh", None), []).append(gradient)
+    return list(groups.values())
+
+
+def _foreach(gradients: Sequence[Tensor]) -> bool | None:
+    # Sharded gradients of one mesh may still be placed differently, which one operation refuses.
+    return False if hasattr(gradients[0], "placements") else None

@@ -1,0 +1,44 @@
+"""A whole copy of a sharded policy, for what one rank does alone."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM
+
+from gtpo_lit.policy import CausalPolicy
+from gtpo_lit.whole import whole
+
+
+def whole_twin(policy: CausalPolicy) -> CausalPolicy:
+    """A policy of the same architecture that is split over no ranks, on the same device.
+
+    Its weights are random until `copy_weights`; global random streams stay as they are. It takes
+    the memory of the whole model on every rank.
+    """
+    model = policy.model
+    auto: Any = AutoModelForCausalLM  # its methods carry no types
+    with torch.random.fork_rng(devices=[]):
+        made = auto.from_config(
+            model.config,
+            dtype=model.dtype,
+            attn_implementation=model.config._attn_implementation,
+        )
+    made.generation_config = copy.deepcopy(model.generation_config)
+    twin = CausalPolicy(
+        made.requires_grad_(False).eval(),
+        policy.tokenizer,
+        chunk_size=policy.chunk_size,
+        plain_head=policy.has_plain_head(),
+    )
+    return twin.to(next(policy.parameters()).device)
+
+
+@torch.no_grad()
+def copy_weights(policy: CausalPolicy, twin: CausalPolicy) -> None:
+    """Give `twin` the weights of `policy`, one parameter after the other. A collective."""
+    targets = dict(twin.model.named_parameters())
+    for name, value in policy.model.named_parameters():
+        targets[name].copy_(whole(value))

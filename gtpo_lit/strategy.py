@@ -1,0 +1,121 @@
+"""FSDP2 and tensor parallelism for a trainer: `configs/strategy/fsdp2.yaml`."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Literal
+
+from lightning.pytorch.strategies import ModelParallelStrategy
+from torch.distributed.fsdp import FSDPModule
+
+from gtpo_lit.policy import CausalPolicy
+from gtpo_lit.policy_spec import PolicySpec
+from gtpo_lit.sharding import ShardOptions, check_tensor_parallel, load_sharded
+
+COMPUTE_DTYPES = (None, "float32", "bfloat16", "float16")
+
+
+class ShardedStrategy(ModelParallelStrategy):
+    """Splits policy, reference, gradients and optimiser states over ranks (FSDP2).
+
+    Runs on GPUs (NCCL) and on CPUs (gloo), on one node or many. Ranks that share a block by tensor
+    parallelism train on the same sequences; all ranks sample.
+
+    Args:
+        data_parallel_size: ranks that train on different sequences; "auto" takes all ranks,
+            divided by `tensor_parallel_size`.
+        tensor_parallel_size: ranks that share each block.
+        reshard_after_forward: give a block's whole weights back after its forward and gather them
+            again in the backward; false saves time and takes memory.
+        compute_dtype: what blocks compute in, with shards, sums and optimiser states in the
+            policy's dtype; the policy's dtype if null.
+        cpu_offload: keep shards, gradients and optimiser states in the memory of the CPU.
+        save_distributed_checkpoint: each rank writes its own part of a checkpoint, which is then a
+            folder; false gathers all on rank 0 and writes one file.
+        process_group_backend: gloo or nccl; by the device if null.
+        timeout: how long a rank may wait for another one.
+    """
+
+    def __init__(
+        self,
+        data_parallel_size: Literal["auto"] | int = "auto",
+        tensor_parallel_size: int = 1,
+        reshard_after_forward: bool = True,
+        compute_dtype: str | None = None,
+        cpu_offload: bool = False,
+        save_distributed_checkpoint: bool = True,
+        process_group_backend: str | None = None,
+        timeout: timedelta | None = timedelta(hours=6),  # noqa: B008 (frozen)
+    ) -> None:
+        """Check the options.
+
+        Raises:
+            ValueError: naming option and value.
+        """
+        for name, size in (
+            ("data_parallel_size", data_parallel_size),
+            ("tensor_parallel_size", tensor_parallel_size),
+        ):
+            if size != "auto" and (isinstance(size, str) or size < 1):
+                raise ValueError(f"ShardedStrategy: {name} must be at least 1, got {size!r}")
+        if compute_dtype not in COMPUTE_DTYPES:
+            raise ValueError(
+                f"ShardedStrategy: compute_dtype must be one of {COMPUTE_DTYPES}, "
+                f"got {compute_dtype!r}"
+            )
+        super().__init__(
+            data_parallel_size=data_parallel_size,
+            tensor_parallel_size=tensor_parallel_size,
+            save_distributed_checkpoint=save_distributed_checkpoint,
+            process_group_backend=process_group_backend,
+            timeout=timeout,
+        )
+        self.shard_options = ShardOptions(
+            reshard_after_forward=reshard_after_forward,
+            compute_dtype=compute_dtype,
+            cpu_offload=cpu_offload,
+        )
+
+    def setup_environment(self) -> None:
+        """Start the process group, with sizes that multiply to the number of ranks.
+
+        Raises:
+            ValueError: they do not.
+        """
+        ranks = self.num_nodes * self.num_processes
+        tensor = int(self._tensor_parallel_size)
+        if self._data_parallel_size == "auto":
+            self._data_parallel_size = max(1, ranks // tensor)
+        if self._data_parallel_size * tensor != ranks:
+            raise ValueError(
+                f"ShardedStrategy: data_parallel_size = {self._data_parallel_size} times "
+                f"tensor_parallel_size = {tensor} is not the number of ranks, {ranks} "
+                "(trainer.devices times trainer.num_nodes)"
+            )
+        super().setup_environment()
+
+    def load_policy(self, spec: PolicySpec) -> CausalPolicy:
+        """The policy, split over the ranks. A collective.
+
+        Raises:
+            ValueError: what `PolicySpec.load` raises, or the model does not split.
+        """
+        check_tensor_parallel(spec.load_config(), int(self._tensor_parallel_size))
+        return load_sharded(spec, self.device_mesh, self.root_device, self.shard_options)
+
+    def model_to_device(self) -> None:
+        """Move what is not there yet; shards that live on the CPU stay there."""
+        if not self.shard_options.cpu_offload:
+            super().model_to_device()
+
+    def training_step(self, *args: Any, **kwargs: Any) -> Any:
+        """One micro-batch; gradients are summed over ranks only before an optimiser step.
+
+        Lightning leaves the sums on while it accumulates.
+        """
+        assert self.lightning_module is not None
+        steps = not self.lightning_module.trainer.fit_loop._should_accumulate()
+        for module in self.lightning_module.modules():
+            if isinstance(module, FSDPModule):
+                module.set_requires_gradient_sync(steps, recurse=False)
+        return super().training_step(*args, **kwargs)
