@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from gtpo_lit.policy import CausalPolicy
 
-Dtype = Literal["float32", "bfloat16", "float16", "auto"]
+Dtype = Literal["float32", "bfloat16", "float16", "float64", "auto"]
 
 EMBEDDED = "embedded:"
 OPTION = "model.policy.path"
