@@ -23,7 +23,8 @@ class ExportHF(Callback):
     `fit`, and in between by `every`. With `best`, `export/best-step=NNNN` holds the policy of the
     best validation so far, and the one before it goes. Weights keep their dtype, so the loaded
     model gives the same logits. A folder is written under another name and renamed when it is
-    complete; rank zero writes. Policies whose weights are sharded over ranks are refused.
+    complete; rank zero writes. Where weights are sharded over ranks it gathers them, one by one, in
+    the memory of its CPU.
     """
 
     def __init__(
@@ -73,16 +74,6 @@ class ExportHF(Callback):
                 "(trainer.logger = false); give one"
             )
 
-    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Check that rank zero holds whole weights.
-
-        Raises:
-            ValueError: if a parameter is sharded.
-        """
-        sharded = [n for n, value in pl_module.named_parameters() if hasattr(value, "full_tensor")]
-        if sharded:
-            raise ValueError(f"ExportHF: {len(sharded)} weights are sharded, as {sharded[0]}")
-
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Keep the policy if its validation is the best so far.
 
@@ -126,8 +117,12 @@ class ExportHF(Callback):
         self.best_value = state_dict["best_value"]
 
     def _export(self, trainer: Trainer, pl_module: Any, name: str) -> None:
+        target = self._root(trainer) / name
         if trainer.is_global_zero:
-            replace_folder(self._root(trainer) / name, pl_module.policy.export)
+            replace_folder(target, pl_module.policy.export)
+        elif any(hasattr(value, "full_tensor") for value in pl_module.parameters()):
+            # Putting sharded weights together takes all ranks; this one writes nothing.
+            pl_module.policy.export(target)
         trainer.strategy.barrier("ExportHF")
 
     def _remove(self, trainer: Trainer, pattern: re.Pattern[str], *, keep: int | None) -> None:

@@ -18,6 +18,7 @@ from gtpo_lit.run_checkpoint import RunCheckpoint, refuse_mid_step_checkpoints
 from gtpo_lit.run_config import RunOptions, SaveRunConfig
 from gtpo_lit.run_folder import last_checkpoint
 from gtpo_lit.run_logger import RunLogger
+from gtpo_lit.strategy import refuse_sharded_checkpoint, refuse_unfit
 from gtpo_lit.strict_parser import StrictParser
 from gtpo_lit.trainer_rules import TRAINER_DEFAULTS, refuse_broken_steps
 
@@ -170,6 +171,8 @@ class GtpoCLI(LightningCLI):
                 options.setdefault("enable_checkpointing", False)
         built = super().instantiate_trainer(callbacks=[*callbacks, self.mark], **options)
         refuse_mid_step_checkpoints(built)
+        refuse_unfit(built.strategy)
+        refuse_sharded_checkpoint(built.strategy, self._get(self.config_init, "ckpt_path"))
         return built
 
     def _loggers(self, given: Any, resume: str | None) -> list[Logger]:

@@ -25,7 +25,7 @@ from gtpo_lit.rollout.host import refuse_changes
 from gtpo_lit.rollout.replica import Replica
 from gtpo_lit.schedule import Schedule
 from gtpo_lit.sharding import clip_gradients, gradient_norm, is_sharded
-from gtpo_lit.strategy import ShardedStrategy
+from gtpo_lit.strategy import ShardedStrategy, refuse_unfit
 from gtpo_lit.types import Graded, Rollouts
 
 
@@ -80,7 +80,11 @@ class PolicyModule(LightningModule):
         return self._reference[0] if self._reference else None
 
     def configure_model(self) -> None:
-        """Load the policy, and the reference if the loss needs one. Safe to call twice."""
+        """Load the policy, and the reference if the loss needs one. Safe to call twice.
+
+        Raises:
+            ValueError: the strategy cannot train a policy, or the policy does not load.
+        """
         if "policy" in self._modules:
             return
         self.policy = self._load()
@@ -91,6 +95,7 @@ class PolicyModule(LightningModule):
 
     def _load(self) -> CausalPolicy:
         strategy = self.trainer.strategy
+        refuse_unfit(strategy)
         if isinstance(strategy, ShardedStrategy):
             return strategy.load_policy(self.policy_spec)
         return self.policy_spec.load()

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Literal
 
-from lightning.pytorch.strategies import ModelParallelStrategy
+from lightning.pytorch.strategies import (
+    DeepSpeedStrategy,
+    FSDPStrategy,
+    ModelParallelStrategy,
+    Strategy,
+)
 from torch.distributed.fsdp import FSDPModule
 
 from gtpo_lit.policy import CausalPolicy
@@ -45,7 +52,7 @@ class ShardedStrategy(ModelParallelStrategy):
         cpu_offload: bool = False,
         save_distributed_checkpoint: bool = True,
         process_group_backend: str | None = None,
-        timeout: timedelta | None = timedelta(hours=6),  # noqa: B008 (frozen)
+        timeout: timedelta | None = timedelta(hours=6),
     ) -> None:
         """Check the options.
 
@@ -119,3 +126,35 @@ class ShardedStrategy(ModelParallelStrategy):
             if isinstance(module, FSDPModule):
                 module.set_requires_gradient_sync(steps, recurse=False)
         return super().training_step(*args, **kwargs)
+
+
+def refuse_unfit(strategy: Strategy) -> None:
+    """Refuse strategies that wrap or split the model themselves.
+
+    A policy is also called outside of training steps, to score rollouts, and its weights go to the
+    sampler; a wrapper around the whole module knows nothing of either.
+
+    Raises:
+        ValueError: naming the strategy and what to take instead.
+    """
+    wrapping = (FSDPStrategy, DeepSpeedStrategy, ModelParallelStrategy)
+    if isinstance(strategy, wrapping) and not isinstance(strategy, ShardedStrategy):
+        raise ValueError(
+            f"trainer.strategy = {type(strategy).__name__} cannot train a policy: take "
+            "gtpo_lit.strategy.ShardedStrategy (configs/strategy/fsdp2.yaml), which splits it by "
+            "FSDP2 on GPUs and CPUs"
+        )
+
+
+def refuse_sharded_checkpoint(strategy: Strategy, path: str | os.PathLike[str] | None) -> None:
+    """Refuse a checkpoint of many parts where one file is needed.
+
+    Raises:
+        ValueError: naming the checkpoint and the ways out.
+    """
+    if path and Path(path).is_dir() and not isinstance(strategy, ShardedStrategy):
+        raise ValueError(
+            f"ckpt_path = {os.fspath(path)!r} is a sharded checkpoint, a folder, which "
+            f"{type(strategy).__name__} cannot read: put it together with `gtpo-lit consolidate`, "
+            "or add --config configs/strategy/fsdp2.yaml (any number of devices, one included)"
+        )

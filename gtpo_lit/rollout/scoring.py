@@ -15,7 +15,6 @@ from gtpo_lit.rollout.exchange import all_gather
 from gtpo_lit.rollout.replica import Replica
 from gtpo_lit.types import Rollouts
 
-
 Precision = Callable[[], AbstractContextManager[Any]]
 
 

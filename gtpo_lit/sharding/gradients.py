@@ -18,7 +18,7 @@ def gradient_norm(parameters: Sequence[nn.Parameter]) -> Tensor:
     Returns:
         [] float32 or better; 0 without any gradient.
     """
-    norms = []
+    norms: list[Tensor] = []
     for gradients in _by_mesh([p.grad for p in parameters if p.grad is not None]):
         norm: Any = torch.nn.utils.get_total_norm(gradients, foreach=_foreach(gradients))
         norms.append(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)

@@ -135,7 +135,7 @@ def blocks(model: nn.Module) -> list[nn.Module]:
     lists = [child for child in model.modules() if isinstance(child, nn.ModuleList) and len(child)]
     if not lists:
         raise ValueError(f"{type(model).__name__} has no list of blocks to shard one by one")
-    return list(max(lists, key=len))
+    return list(max(lists, key=lambda found: len(found)))
 
 
 @torch.no_grad()
@@ -143,7 +143,11 @@ def _fill(policy: CausalPolicy, whole: CausalPolicy | None, home: torch.device) 
     """Send rank 0's tensors out one by one; every rank keeps its shards of them."""
     source = {} if whole is None else _tensors(whole.model)
     for name, target in _tensors(policy.model).items():
-        value = source[name].detach() if name in source else torch.empty(target.shape, dtype=target.dtype)
+        value = (
+            source[name].detach()
+            if name in source
+            else torch.empty(target.shape, dtype=target.dtype)
+        )
         value = value.to(_channel())
         dist.broadcast(value, src=0)
         if isinstance(target, DTensor):
@@ -161,10 +165,13 @@ def _fill(policy: CausalPolicy, whole: CausalPolicy | None, home: torch.device) 
 def _channel() -> torch.device:
     """Where a collective of the default group wants its tensors."""
     backend = dist.get_backend()
-    return torch.device("cuda", torch.cuda.current_device()) if backend == "nccl" else torch.device("cpu")
+    return (
+        torch.device("cuda", torch.cuda.current_device())
+        if backend == "nccl"
+        else torch.device("cpu")
+    )
 
 
 def _tensors(model: nn.Module) -> dict[str, Tensor]:
     """All parameters, tied ones once, and all buffers, those that are never saved included."""
     return {**dict(model.named_parameters()), **dict(model.named_buffers())}
-

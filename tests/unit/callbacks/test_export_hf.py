@@ -122,16 +122,6 @@ def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     assert [entry.name for entry in target.parent.iterdir()] == ["step=0001"]
 
 
-def test_sharded_weights_are_refused() -> None:
-    class Sharded(torch.nn.Parameter):
-        def full_tensor(self) -> None: ...
-
-    made = torch.nn.Module()
-    made.head = Sharded(torch.zeros(2))
-    with pytest.raises(ValueError, match=r"1 weights are sharded, as head"):
-        ExportHF().on_fit_start(None, made)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -1,0 +1,186 @@
+"""Two ranks (gloo) by FSDP2 and by tensor parallelism against one rank."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
+from transformers import AutoModelForCausalLM
+
+from gtpo_lit.policy import PolicySpec
+
+sys.path.insert(0, str(Path(__file__).parent))
+from wider_chains import save_wider_chains
+
+SHARDED = ("--config=configs/strategy/fsdp2.yaml",)
+STRATEGIES = {
+    "ddp": ("--config=configs/strategy/ddp.yaml", "--data.micro_batches=2"),
+    "fsdp2": (*SHARDED, "--data.micro_batches=2"),
+    "tp2": (*SHARDED, "--trainer.strategy.init_args.tensor_parallel_size=2"),
+}
+GTPO = "--model.algorithm.init_args"
+# What spans ranks: groups, batch statistics, the threshold of forking tokens, drawn rounds.
+ALGORITHMS = {
+    "joint": (f"{GTPO}.normalisation=joint", "--data.dynamic_sampling.max_rounds=3"),
+    "anchored": (f"{GTPO}.normalisation=anchored", f"{GTPO}.scope=batch"),
+    "forking": (
+        "--model.algorithm=gtpo_lit.algorithms.ForkingDAPO",
+        "--data.dynamic_sampling.max_rounds=3",
+    ),
+}
+# In float64, so that ten steps do not turn rounding into other numbers.
+TEN_STEPS = ("--trainer.max_epochs=10", "--model.policy.dtype=float64", "--model.kl_weight=0.01")
+SLOW = [(algorithm, name) for algorithm in ALGORITHMS for name in STRATEGIES]
+QUICK = [("joint", "fsdp2"), ("anchored", "tp2")]
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory):
+    return save_wider_chains(tmp_path_factory.mktemp("models") / "wide")
+
+
+def assert_same(ours, theirs, tolerance):
+    assert len(ours) == len(theirs)
+    for first, second in zip(ours, theirs, strict=True):
+        assert first.keys() == second.keys()
+        for name, value in first.items():
+            assert bool(value) == bool(second[name]), name
+            if value:
+                wanted = pytest.approx(float(second[name]), rel=tolerance, abs=tolerance)
+                assert float(value) == wanted, (name, first["step"])
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "strategy"),
+    [
+        pytest.param(*case, marks=[] if case in QUICK else pytest.mark.slow, id="-".join(case))
+        for case in SLOW
+    ],
+)
+def test_ten_steps_are_those_of_one_rank(runs, wide, algorithm, strategy):
+    common = (*TEN_STEPS, *ALGORITHMS[algorithm], f"--model.policy.path={wide}")
+    one = runs.apart("--run.name=one", *common)
+    two = runs.apart("--run.name=two", *common, *STRATEGIES[strategy])
+    assert one.returncode == 0, one.stderr[-2000:]
+    assert two.returncode == 0, two.stderr[-2000:]
+    assert len(runs.rows(name="one")) == 11
+    assert_same(runs.rows(name="one"), runs.rows(name="two"), 1e-5)
+
+
+def whole_checkpoint(runs, name, step, tmp_path):
+    folder = runs.version(name=name) / "checkpoints" / f"step={step:04d}.ckpt"
+    file = tmp_path / f"{name}.pt"
+    dcp_to_torch_save(folder, file)
+    return folder, torch.load(file)
+
+
+def test_a_sharded_run_goes_on_bit_for_bit_at_any_size_and_elsewhere(runs, tmp_path):
+    options = (*SHARDED, "--data.micro_batches=2", "--model.kl_weight=0.01")
+    options += ("--trainer.callbacks+=callbacks.ExportHF",)
+    whole = runs.apart("--run.name=whole", "--trainer.max_epochs=4", *options)
+    assert whole.returncode == 0, whole.stderr[-2000:]
+    folder, saved = whole_checkpoint(runs, "whole", 4, tmp_path)
+
+    # Report E4: names and shapes of the module as it is without any strategy.
+    single = PolicySpec().load().model.state_dict()
+    weights = {
+        name.removeprefix("policy.model."): value for name, value in saved["state_dict"].items()
+    }
+    assert {name: value.shape for name, value in weights.items()} == {
+        name: value.shape for name, value in single.items()
+    }
+    exported = AutoModelForCausalLM.from_pretrained(
+        runs.version(name="whole") / "export" / "step=0004"
+    ).state_dict()
+    assert all(torch.equal(exported[name], weights[name]) for name in weights)
+
+    middle = folder.with_name("step=0002.ckpt")
+    again = runs.apart("--run.name=again", "--trainer.max_epochs=4", *options, at(middle))
+    assert again.returncode == 0, again.stderr[-2000:]
+    assert runs.metrics(name="again") == runs.metrics(name="whole")
+    _, repeated = whole_checkpoint(runs, "again", 4, tmp_path)
+    assert all(
+        torch.equal(value, repeated["state_dict"][name])
+        for name, value in saved["state_dict"].items()
+    )
+
+    smaller = runs.apart(
+        "--run.name=smaller", "--trainer.max_epochs=4", *options, "--trainer.devices=1", at(middle)
+    )
+    assert smaller.returncode == 0, smaller.stderr[-2000:]
+    assert_same(runs.rows(name="smaller"), runs.rows(name="whole"), 1e-5)
+
+    refused = runs.apart("--run.name=other", "--model.kl_weight=0.01", at(middle))
+    assert refused.returncode == 2
+    assert "is a sharded checkpoint, a folder, which SingleDeviceStrategy cannot" in refused.stderr
+
+
+def at(checkpoint):
+    return f"--ckpt_path={checkpoint}"
+
+
+COUNTING = '''
+import json, os
+from lightning.pytorch import Callback
+from torch.distributed.fsdp._fully_shard import _fsdp_param_group as groups
+
+calls = []
+reduce = groups.foreach_reduce
+
+def counted(*args, **options):
+    calls.append(len(calls))
+    return reduce(*args, **options)
+
+groups.foreach_reduce = counted
+
+class Count(Callback):
+    """Writes how often gradients were reduced."""
+
+    def on_train_end(self, trainer, module):
+        with open(os.environ["COUNTS"] + str(trainer.global_rank), "w") as file:
+            json.dump([len(calls), trainer.global_step], file)
+'''
+
+
+@pytest.mark.slow
+def test_gradients_are_reduced_once_an_optimiser_step(runs, tmp_path, monkeypatch):
+    (tmp_path / "counting.py").write_text(COUNTING)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("COUNTS", str(tmp_path / "counts"))
+    done = runs.apart(
+        *(*SHARDED, "--data.micro_batches=4", "--trainer.accumulate_grad_batches=2"),
+        "--trainer.callbacks+=counting.Count",
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    for rank in range(2):
+        reduced, steps = json.loads((tmp_path / f"counts{rank}").read_text())
+        # Two blocks and the rest, in each of two optimiser steps of both RL steps.
+        assert (reduced, steps) == (3 * 4, 4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "option",
+    [
+        "--model.policy.gradient_checkpointing=true",
+        "--trainer.strategy.init_args.cpu_offload=true",
+        "--trainer.strategy.init_args.reshard_after_forward=false",
+        "--trainer.strategy.init_args.save_distributed_checkpoint=false",
+    ],
+)
+def test_what_saves_memory_changes_no_number(runs, option):
+    options = (*SHARDED, "--data.micro_batches=2")
+    plain = runs.apart("--run.name=plain", *options)
+    other = runs.apart("--run.name=other", *options, option)
+    assert plain.returncode == 0, plain.stderr[-2000:]
+    assert other.returncode == 0, other.stderr[-2000:]
+    assert runs.metrics(name="other") == runs.metrics(name="plain")
+
+
+def test_a_model_that_does_not_split_is_refused_before_weights_load(runs):
+    done = runs.apart(*SHARDED, "--trainer.strategy.init_args.tensor_parallel_size=2")
+    assert done.returncode != 0
+    why = "tensor_parallel_size = 2 does not divide the model's num_attention_heads = 3"
+    assert why in " ".join(done.stderr.split())
