@@ -132,10 +132,11 @@ def blocks(model: nn.Module) -> list[nn.Module]:
     Raises:
         ValueError: it has none, so that it cannot be split block by block.
     """
-    lists = [child for child in model.modules() if isinstance(child, nn.ModuleList) and len(child)]
-    if not lists:
+    lists = [list(child) for child in model.modules() if isinstance(child, nn.ModuleList)]
+    longest = max(lists, key=len, default=[])
+    if not longest:
         raise ValueError(f"{type(model).__name__} has no list of blocks to shard one by one")
-    return list(max(lists, key=lambda found: len(found)))
+    return longest
 
 
 @torch.no_grad()
