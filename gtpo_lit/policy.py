@@ -20,6 +20,7 @@ from gtpo_lit.functional.logprob import (
     logits_logprob,
     logits_logprob_entropy,
 )
+from gtpo_lit.policy_adapters import adapted_layers, base_name, is_adapter, merged_state
 from gtpo_lit.policy_head import head_is_plain, output_head
 from gtpo_lit.policy_spec import PolicySpec
 
@@ -150,19 +151,24 @@ class CausalPolicy(nn.Module):
             logits = output.logits[:, -1].float()
         return logits, getattr(output, "past_key_values", None)
 
-    def fingerprint(self) -> str:
-        """SHA-256 over the name, dtype, shape and bytes of every parameter, as 64 hex digits."""
+    def fingerprint(self, *, base: bool = False) -> str:
+        """SHA-256 over the name, dtype, shape and bytes of every parameter, as 64 hex digits.
+
+        With `base`, adapters are left out: it is that of the same policy without them.
+        """
         digest = hashlib.sha256()
         for name, parameter in self.model.named_parameters():
+            if base and is_adapter(name):
+                continue
             values = parameter.detach().cpu().contiguous()
-            digest.update(f"{name} {values.dtype} {tuple(values.shape)};".encode())
+            digest.update(f"{base_name(name)} {values.dtype} {tuple(values.shape)};".encode())
             digest.update(values.reshape(-1).view(torch.uint8).numpy().data)
         return digest.hexdigest()
 
     def export(self, folder: str | os.PathLike[str]) -> None:
         """Write a Hugging Face folder that `AutoModelForCausalLM.from_pretrained` loads.
 
-        The folder appears whole or not at all.
+        The folder appears whole or not at all. Adapters are merged into the weights.
 
         Raises:
             ValueError: `folder` exists and is not empty.
@@ -173,7 +179,8 @@ class CausalPolicy(nn.Module):
         part = target.parent / f".{target.name}.{os.getpid()}.part"
         part.mkdir(parents=True)
         try:
-            self.model.save_pretrained(part)
+            merged = merged_state(self.model) if adapted_layers(self.model) else None
+            self.model.save_pretrained(part, state_dict=merged)
             self.tokenizer.save_pretrained(part)
             part.replace(target)
         finally:
