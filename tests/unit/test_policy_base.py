@@ -29,9 +29,7 @@ def test_it_scores_as_the_policy_without_adapters_and_without_gradient(policy, t
     assert torch.equal(entropy, wanted[1])
     assert not logp.requires_grad
     assert torch.equal(base(IDS, ALL, 4, temperature=0.7, with_entropy=False)[0], logp)
-    assert torch.equal(
-        base.next_token_logits(IDS, ALL)[0], plain.next_token_logits(IDS, ALL)[0]
-    )
+    assert torch.equal(base.next_token_logits(IDS, ALL)[0], plain.next_token_logits(IDS, ALL)[0])
     adapted = policy(IDS, ALL, 4, temperature=0.7)[0]
     assert float((adapted - logp).detach().abs().max()) > 0.1
     assert adapted.requires_grad

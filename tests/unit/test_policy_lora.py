@@ -4,8 +4,13 @@ import importlib.util
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, Qwen2Config
-from transformers import Qwen2ForCausalLM as Qwen2
+from transformers import (
+    AutoModelForCausalLM,
+    GPT2Config,
+    GPT2LMHeadModel,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+)
 
 from gtpo_lit.policy import PolicySpec
 from gtpo_lit.policy_lora import LoRA
@@ -20,7 +25,9 @@ def model(tiny_untied):
 
 def test_all_linear_layers_but_the_head_are_the_default(model):
     names = LoRA().targets(model)
-    parts = ["self_attn." * (place < 4) + "mlp." * (place > 3) + n for place, n in enumerate(LINEAR)]
+    parts = [
+        "self_attn." * (place < 4) + "mlp." * (place > 3) + n for place, n in enumerate(LINEAR)
+    ]
     assert names == [f"model.layers.{layer}.{part}" for layer in (0, 1) for part in parts]
 
 
@@ -55,7 +62,7 @@ def test_a_model_without_linear_layers_is_refused():
 
 
 def test_wrong_names_are_found_before_weights_load(tiny_qwen2, monkeypatch):
-    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", lambda *_, **__: pytest.fail())
+    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", None)
     spec = PolicySpec(path=str(tiny_qwen2), lora=LoRA(target_modules=("query",)))
     with pytest.raises(ValueError, match="no linear layer is called 'query'"):
         spec.check()
@@ -101,7 +108,7 @@ def test_the_size_that_the_docs_tell_for_qwen2_5_7b():
         tie_word_embeddings=False,
     )
     with torch.device("meta"):
-        model = Qwen2(config)
+        model = Qwen2ForCausalLM(config)
     layers = dict(model.named_modules())
     shapes = [layers[name].weight.shape for name in LoRA().targets(model)]
     assert len(shapes) == 28 * 7
