@@ -20,6 +20,7 @@ from gtpo_lit.functional.surrogate import (
 )
 from gtpo_lit.meters import Meters
 from gtpo_lit.policy import CausalPolicy
+from gtpo_lit.policy_base import BasePolicy, refuse_other_base
 from gtpo_lit.policy_spec import PolicySpec
 from gtpo_lit.rollout.host import refuse_changes
 from gtpo_lit.rollout.replica import Replica
@@ -73,6 +74,7 @@ class PolicyModule(LightningModule):
         # Kept out of the module tree: checkpoints and optimisers never see the reference.
         self._reference: list[CausalPolicy] = []
         self._reference_fingerprint: str | None = None
+        self._base: list[BasePolicy] = []
 
     @property
     def reference(self) -> CausalPolicy | None:
@@ -88,10 +90,11 @@ class PolicyModule(LightningModule):
         if "policy" in self._modules:
             return
         self.policy = self._load()
+        if self.policy_spec.lora is not None:
+            self._base = [BasePolicy(self.policy)]
         if self.kl_weight > 0 and self.trainer.state.fn == "fit":
-            reference = self._load().requires_grad_(False).eval()
-            self._reference = [reference]
-            self._reference_fingerprint = reference.fingerprint()
+            self._reference = [*self._base] or [self._load().requires_grad_(False).eval()]
+            self._reference_fingerprint = self._reference[0].fingerprint()
 
     def _load(self) -> CausalPolicy:
         strategy = self.trainer.strategy
@@ -180,8 +183,8 @@ class PolicyModule(LightningModule):
         self.log_dict(values, on_step=False, on_epoch=True, batch_size=1)
 
     def configure_optimizers(self) -> Any:
-        """The optimiser and its schedule, which counts optimiser steps."""
-        optimizer = self.optimizer(self.policy.parameters())
+        """The optimiser of what is trained and its schedule, which counts optimiser steps."""
+        optimizer = self.optimizer(p for p in self.policy.parameters() if p.requires_grad)
         total = int(self.trainer.estimated_stepping_batches)
         scheduler = torch.optim.lr_scheduler.LambdaLR(
             optimizer, lambda step: self.schedule.factor(step, total_steps=total)
@@ -204,8 +207,11 @@ class PolicyModule(LightningModule):
         saved, now = checkpoint.get("meaning"), self._meaning()
         if saved is None:
             raise ValueError("the checkpoint was not written by gtpo-lit: it says no meaning")
+        refuse_other_base(saved.get("base"), now["base"])
+        saved, now = ({**part, "base": None} for part in (saved, now))
         if self.trainer.state.fn != "fit":
-            saved, now = ({"architecture": part["architecture"]} for part in (saved, now))
+            kept = ("architecture", "policy.lora")
+            saved, now = ({name: part.get(name) for name in kept} for part in (saved, now))
         refuse_changes("model", saved=saved, now=now)
 
     def _kl_term(self, logp: Tensor, batch: Rollouts) -> Tensor | float:
@@ -226,8 +232,11 @@ class PolicyModule(LightningModule):
         return self.kl_weight * kl
 
     def _meaning(self) -> dict[str, Any]:
+        spec = self.policy_spec
         return {
             "architecture": architecture(self.policy),
+            "policy.lora": spec.lora and spec.lora.meaning(),
+            "base": self._base[0].meaning(spec) if self._base else None,
             "algorithm": type(self.algorithm).__name__,
             "kl_weight": self.kl_weight,
             "reference": self._reference_fingerprint,

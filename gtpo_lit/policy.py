@@ -21,6 +21,7 @@ from gtpo_lit.functional.logprob import (
     logits_logprob,
     logits_logprob_entropy,
 )
+from gtpo_lit.policy_adapters import adapted_layers, base_name, is_adapter, merged_state
 from gtpo_lit.policy_head import head_is_plain, output_head
 from gtpo_lit.policy_spec import PolicySpec
 from gtpo_lit.whole import whole
@@ -177,23 +178,26 @@ class CausalPolicy(nn.Module):
                 self._plain_head = head_is_plain(self.model)
         return self._plain_head
 
-    def fingerprint(self) -> str:
+    def fingerprint(self, *, base: bool = False) -> str:
         """SHA-256 over the name, dtype, shape and bytes of every parameter, as 64 hex digits.
 
-        A collective where the policy is sharded.
+        With `base`, adapters are left out: it is that of the same policy without them. A
+        collective where the policy is sharded.
         """
         digest = hashlib.sha256()
         for name, parameter in self.model.named_parameters():
+            if base and is_adapter(name):
+                continue
             values = whole(parameter.detach()).cpu().contiguous()
-            digest.update(f"{name} {values.dtype} {tuple(values.shape)};".encode())
+            digest.update(f"{base_name(name)} {values.dtype} {tuple(values.shape)};".encode())
             digest.update(values.reshape(-1).view(torch.uint8).numpy().data)
         return digest.hexdigest()
 
     def export(self, folder: str | os.PathLike[str]) -> None:
         """Write a Hugging Face folder that `AutoModelForCausalLM.from_pretrained` loads.
 
-        The folder appears whole or not at all. Where the policy is sharded all ranks call this,
-        and rank 0 writes.
+        The folder appears whole or not at all. Adapters are merged into the weights. Where the
+        policy is sharded all ranks call this, and rank 0 writes.
 
         Raises:
             ValueError: `folder` exists and is not empty.
@@ -215,16 +219,11 @@ class CausalPolicy(nn.Module):
 
     def _whole_weights(self) -> tuple[dict[str, Tensor] | None, bool]:
         """What is to be saved, None for the model's own weights, and whether this rank saves."""
-        saved = self.model.state_dict()
-        if not any(hasattr(value, "full_tensor") for value in saved.values()):
-            return None, True
-        first = dist.get_rank() == 0
-        weights = {}
-        for name, value in saved.items():
-            full = whole(value)
-            if first:  # in the memory of the CPU, where all of it may fit
-                weights[name] = full.cpu()
-        return weights, first
+        split = any(hasattr(value, "full_tensor") for value in self.model.parameters())
+        first = not split or dist.get_rank() == 0
+        if split or adapted_layers(self.model):
+            return merged_state(self.model, keep=first), first
+        return None, first
 
     def _inputs(self, input_ids: Tensor, attention_mask: Tensor) -> dict[str, Any]:
         inputs: dict[str, Any] = {"input_ids": input_ids, "attention_mask": attention_mask.long()}

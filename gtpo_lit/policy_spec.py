@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from gtpo_lit.policy_lora import LoRA
+
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
@@ -41,6 +43,8 @@ class PolicySpec:
     """Compute layer activations again in the backward pass, to save memory."""
     revision: str | None = None
     """Branch, tag or commit of a hub id."""
+    lora: LoRA | None = None
+    """Train low-rank adapters alone; null trains all weights."""
 
     def __post_init__(self) -> None:
         """Raise ValueError on values that no model could make right."""
@@ -77,7 +81,7 @@ class PolicySpec:
 
         Raises:
             ValueError: config, tokenizer or safetensors are missing or do not fit each other,
-                or the model does not support the attention that is asked for.
+                or the model does not support the attention or the adapters asked for.
         """
         import torch
         from transformers import AutoModelForCausalLM
@@ -90,7 +94,7 @@ class PolicySpec:
         config = self.load_config()
         try:
             with torch.random.fork_rng(devices=[]), torch.device("meta"):
-                auto.from_config(
+                model = auto.from_config(
                     config,
                     attn_implementation=self.attn_implementation,
                     trust_remote_code=self.trust_remote_code,
@@ -100,6 +104,8 @@ class PolicySpec:
                 f"{OPTION}={self.path!r} with model.policy.attn_implementation="
                 f"{self.attn_implementation!r} is refused by transformers: {error}"
             ) from error
+        if self.lora is not None:
+            self.lora.targets(model)
         tokens, rows = len(self.load_tokenizer()), config.get_text_config().vocab_size
         if tokens > rows:
             raise ValueError(
@@ -142,6 +148,7 @@ class PolicySpec:
         from transformers import AutoModelForCausalLM
 
         from gtpo_lit.policy import CausalPolicy
+        from gtpo_lit.policy_adapters import adapt
 
         auto: Any = AutoModelForCausalLM  # its methods carry no types
         self.check()
@@ -166,7 +173,10 @@ class PolicySpec:
         if self.gradient_checkpointing:
             model.gradient_checkpointing_enable({"use_reentrant": False})
         # Gradient checkpointing works in train mode only, and from_pretrained leaves eval mode.
-        return CausalPolicy(model.train(), self.load_tokenizer(), chunk_size=self.chunk_size)
+        policy = CausalPolicy(model.train(), self.load_tokenizer(), chunk_size=self.chunk_size)
+        if self.lora is not None:
+            adapt(policy, self.lora)
+        return policy
 
     def load_config(self) -> PretrainedConfig:
         """The model's config.

@@ -47,7 +47,9 @@ class ChunkedHead(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         """Gradients from those of the log-probs and, if they were asked for, of the entropies."""
         hidden, weight, bias, targets = ctx.saved_tensors
-        d_hidden, d_weight = torch.zeros_like(hidden), torch.zeros_like(weight)
+        d_hidden = torch.zeros_like(hidden)
+        # A frozen head's gradient would be as large as the head, for nothing.
+        d_weight = torch.zeros_like(weight) if ctx.needs_input_grad[2] else None
         d_bias = None if bias is None else torch.zeros_like(bias)
         for start in range(0, len(hidden), ctx.chunk_size):
             part = slice(start, start + ctx.chunk_size)
@@ -60,7 +62,8 @@ class ChunkedHead(torch.autograd.Function):
             if ctx.temperature != 1:
                 d_logits.div_(ctx.temperature)
             d_hidden[part] = d_logits @ weight
-            d_weight += d_logits.T @ hidden[part]
+            if d_weight is not None:
+                d_weight += d_logits.T @ hidden[part]
             if d_bias is not None:
                 d_bias += d_logits.sum(dim=0)
         return None, d_hidden, d_weight, d_bias, None, None, None

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
+from gtpo_lit.policy_adapters import adapted_layers
 from gtpo_lit.sampling.ranks import by_rank_zero, rank
 from gtpo_lit.sampling.vllm_http import ServerError
 from gtpo_lit.sampling.vllm_push import Failures, on_each
 from gtpo_lit.sampling.vllm_remote import RemoteEngine
+from gtpo_lit.sampling.weights import named_weights, whole_weights
 
 
 class NCCLTransport:
@@ -72,7 +74,7 @@ class NCCLTransport:
 
     def _group(self, model: nn.Module, engine: RemoteEngine) -> Any:
         """This rank's end; rank 0 connects, while the server's workers wait for it."""
-        from vllm.distributed.weight_transfer import ModuleSource, WeightTransferTrainerFactory
+        from vllm.distributed.weight_transfer import WeightTransferTrainerFactory
         from vllm.distributed.weight_transfer.nccl_engine import NCCLTrainerInitInfo
 
         if engine.url not in self._groups:
@@ -85,7 +87,7 @@ class NCCLTransport:
                     rank=rank(),
                 ),
                 client=_Steps(engine),
-                source=ModuleSource(model),
+                source=source_of(model),
             )
         return self._groups[engine.url]
 
@@ -114,6 +116,24 @@ def _complete(engine: RemoteEngine, version: str, broken: Sequence[str]) -> None
         raise ServerError(broken[0])
     engine.finish_transfer()
     engine.commit(version)
+
+
+def source_of(model: nn.Module) -> Any:
+    """What vLLM's trainer side sends: every parameter of `model`, adapters merged."""
+    from vllm.distributed.weight_transfer import ModuleSource
+    from vllm.distributed.weight_transfer.base import ParamMeta
+
+    if not adapted_layers(model):
+        return ModuleSource(model)
+
+    class MergedSource(ModuleSource):  # type: ignore[misc]  # vLLM is not there for mypy
+        def metadata(self) -> list[Any]:
+            return [ParamMeta(n, w.dtype, tuple(w.shape)) for n, w in named_weights(model)]
+
+        def __iter__(self) -> Iterator[tuple[str, Tensor]]:
+            return whole_weights(model)
+
+    return MergedSource(model)
 
 
 def free_port() -> int:

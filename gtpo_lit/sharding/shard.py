@@ -15,6 +15,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from transformers import AutoModelForCausalLM
 
 from gtpo_lit.policy import CausalPolicy
+from gtpo_lit.policy_adapters import adapt
 from gtpo_lit.policy_spec import PolicySpec
 from gtpo_lit.sharding.tensor_parallel import split_blocks
 
@@ -103,9 +104,12 @@ def _empty(spec: PolicySpec, whole: CausalPolicy | None) -> CausalPolicy:
     model.generation_config = generation
     if spec.gradient_checkpointing:
         model.gradient_checkpointing_enable({"use_reentrant": False})
-    return CausalPolicy(
+    policy = CausalPolicy(
         model.train(), spec.load_tokenizer(), chunk_size=spec.chunk_size, plain_head=plain
     )
+    if spec.lora is not None:
+        adapt(policy, spec.lora)
+    return policy
 
 
 def _shard(policy: CausalPolicy, mesh: DeviceMesh, options: ShardOptions) -> None:

@@ -16,7 +16,7 @@ from gtpo_lit.sampling.vllm import VLLMSampler
 from gtpo_lit.types import SampleRequest, SamplingSettings
 
 sys.path.insert(0, str(Path(__file__).parent))
-from vllm_following import GREEDY, PROMPTS, draw_a_crowd, follow, gap, load, requests
+from vllm_following import ADAPTERS, GREEDY, PROMPTS, draw_a_crowd, follow, gap, load, requests
 
 pytestmark = pytest.mark.vllm
 
@@ -41,6 +41,17 @@ def test_after_every_update_the_engine_is_the_policy(model, request):
         follow(sampler, load(request.getfixturevalue(model)), 20)
     finally:
         sampler.close()
+
+
+@pytest.mark.parametrize("model", ["tiny_qwen2", "tiny_untied_llama"])
+def test_after_every_update_the_engine_has_the_merged_adapters(model, request):
+    sampler, policy = VLLMSampler(kv_cache_mib=64), load(request.getfixturevalue(model), ADAPTERS)
+    base = policy.fingerprint(base=True)
+    try:
+        follow(sampler, policy, 20)
+    finally:
+        sampler.close()
+    assert policy.fingerprint(base=True) == base
 
 
 def test_the_engine_does_not_look_at_the_trainers_memory(sampler, policy):

@@ -15,7 +15,7 @@ from gtpo_lit.sampling.vllm_http import wait_until
 from gtpo_lit.types import SamplingSettings
 
 sys.path.insert(0, str(Path(__file__).parent))
-from vllm_following import GREEDY, draw_a_crowd, follow, gap, load, requests, update
+from vllm_following import ADAPTERS, GREEDY, draw_a_crowd, follow, gap, load, requests, update
 from vllm_servers import START_SECONDS, Servers
 
 pytestmark = pytest.mark.vllm
@@ -42,6 +42,15 @@ def test_after_every_update_the_servers_are_the_policy(servers, tiny_qwen2):
     sampler.close()
     # Another trainer with the same version numbers pushes for itself.
     follow(servers.sampler(), load(tiny_qwen2), 2)
+
+
+def test_servers_get_merged_adapters(servers, tiny_qwen2):
+    policy = load(tiny_qwen2, ADAPTERS)
+    base = policy.fingerprint(base=True)
+    sampler = servers.sampler()
+    follow(sampler, policy, 4)
+    sampler.close()
+    assert policy.fingerprint(base=True) == base
 
 
 @pytest.mark.parametrize(

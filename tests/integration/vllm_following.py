@@ -3,6 +3,7 @@
 import torch
 
 from gtpo_lit.policy import PolicySpec
+from gtpo_lit.policy_lora import LoRA
 from gtpo_lit.sampling.streams import stream_seed
 from gtpo_lit.sampling.transformers import TransformersSampler
 from gtpo_lit.sampling.vllm import VLLMSampler
@@ -63,9 +64,12 @@ def update(policy, optimizer, step):
     optimizer.step()
 
 
-def load(folder):
+ADAPTERS = LoRA(rank=4, seed=0)
+
+
+def load(folder, lora=None):
     """A policy with logits of the size that real models have, so that rounding is theirs."""
-    policy = PolicySpec(path=str(folder)).load()
+    policy = PolicySpec(path=str(folder), lora=lora).load()
     with torch.no_grad():
         for parameter in policy.parameters():
             if parameter.ndim > 1:

@@ -85,6 +85,27 @@ def test_chunks_change_neither_values_nor_gradients(chunk_size, with_bias):
         torch.testing.assert_close(chunked, plain, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("frozen", [(1,), (1, 2)])
+def test_a_frozen_head_gets_no_gradient_and_changes_no_other(frozen):
+    generator = torch.Generator().manual_seed(0)
+    inputs = [torch.randn(*shape, generator=generator) for shape in ((6, 5), (11, 5), (11,))]
+    targets = torch.randint(0, 11, (6,), generator=generator)
+    gradients = []
+    for fixed in ((), frozen):
+        hidden, weight, bias = (
+            value.clone().requires_grad_(place not in fixed) for place, value in enumerate(inputs)
+        )
+        logp, entropy = linear_logprob_entropy(hidden, weight, targets, bias=bias, chunk_size=4)
+        (logp + 0.3 * entropy).sum().backward()
+        gradients.append([hidden.grad, weight.grad, bias.grad])
+    assert torch.equal(gradients[0][0], gradients[1][0])
+    for place in (1, 2):
+        if place in frozen:
+            assert gradients[1][place] is None
+        else:
+            assert torch.equal(gradients[0][place], gradients[1][place])
+
+
 def test_parity_with_torch():
     generator = torch.Generator().manual_seed(1)
     hidden, weight = torch.randn(6, 5, generator=generator), torch.randn(11, 5, generator=generator)
