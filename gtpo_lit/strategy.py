@@ -107,7 +107,13 @@ class ShardedStrategy(ModelParallelStrategy):
         Raises:
             ValueError: what `PolicySpec.load` raises, or the model does not split.
         """
-        check_tensor_parallel(spec.load_config(), int(self._tensor_parallel_size))
+        size = int(self._tensor_parallel_size)
+        if size > 1 and spec.lora is not None:
+            raise ValueError(
+                f"tensor_parallel_size = {size} with model.policy.lora: adapters are not split "
+                "over ranks; set it to 1 (FSDP2 alone takes adapters)"
+            )
+        check_tensor_parallel(spec.load_config(), size)
         return load_sharded(spec, self.device_mesh, self.root_device, self.shard_options)
 
     def model_to_device(self) -> None:

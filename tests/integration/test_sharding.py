@@ -179,6 +179,25 @@ def test_what_saves_memory_changes_no_number(runs, option):
     assert runs.metrics(name="other") == runs.metrics(name="plain")
 
 
+@pytest.mark.slow
+def test_adapters_are_split_saved_and_exported(runs, tmp_path):
+    lora = ("--config=configs/policy/lora.yaml", "--model.kl_weight=0.01", "--trainer.max_epochs=4")
+    common = (*lora, "--model.policy.dtype=float64")
+    one = runs.apart("--run.name=one", *common)
+    options = (*common, *STRATEGIES["fsdp2"], "--trainer.callbacks+=callbacks.ExportHF")
+    two = runs.apart("--run.name=two", *options)
+    assert one.returncode == 0, one.stderr[-2000:]
+    assert two.returncode == 0, two.stderr[-2000:]
+    assert_same(runs.rows(name="one"), runs.rows(name="two"), 1e-5)
+    folder, saved = whole_checkpoint(runs, "two", 4, tmp_path)
+    assert all(".lora_" in name for name in saved["state_dict"])
+    resumed = runs.apart("--run.name=again", *options, at(folder.with_name("step=0002.ckpt")))
+    assert resumed.returncode == 0, resumed.stderr[-2000:]
+    assert runs.metrics(name="again") == runs.metrics(name="two")
+    exported = PolicySpec(path=str(runs.version(name="two") / "export" / "step=0004"))
+    assert "lora" not in " ".join(name for name, _ in exported.load().named_parameters())
+
+
 def test_a_model_that_does_not_split_is_refused_before_weights_load(runs):
     done = runs.apart(*SHARDED, "--trainer.strategy.init_args.tensor_parallel_size=2")
     assert done.returncode != 0

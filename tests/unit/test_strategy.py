@@ -10,6 +10,8 @@ from lightning.pytorch.strategies import (
     SingleDeviceStrategy,
 )
 
+from gtpo_lit.policy_lora import LoRA
+from gtpo_lit.policy_spec import PolicySpec
 from gtpo_lit.strategy import ShardedStrategy, refuse_sharded_checkpoint, refuse_unfit
 
 
@@ -31,6 +33,11 @@ def test_sizes_must_multiply_to_the_ranks():
     strategy.parallel_devices = [torch.device("cpu")] * 4
     with pytest.raises(ValueError, match=r"= 3 times tensor_parallel_size = 2 is not .* ranks, 4"):
         strategy.setup_environment()
+
+
+def test_adapters_do_not_split_inside_blocks():
+    with pytest.raises(ValueError, match=r"tensor_parallel_size = 2 with model\.policy\.lora"):
+        ShardedStrategy(tensor_parallel_size=2).load_policy(PolicySpec(lora=LoRA()))
 
 
 def test_strategies_that_wrap_the_module_are_refused():
