@@ -39,11 +39,13 @@ class Failing(GRPO):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp2"])
 @pytest.mark.parametrize("rank", [0, 1])
-def test_an_error_on_one_rank_ends_all_without_a_hang(runs, tmp_path, monkeypatch, rank):
+def test_an_error_on_one_rank_ends_all_without_a_hang(runs, tmp_path, monkeypatch, rank, strategy):
     (tmp_path / "failing.py").write_text(FAILING.format(rank=rank))
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    done = runs.apart("--model.algorithm=failing.Failing", *TWO)
+    split = f"--config=configs/strategy/{strategy}.yaml"
+    done = runs.apart("--model.algorithm=failing.Failing", split)
     assert done.returncode != 0
     assert "a fault on one rank" in done.stderr
     assert [row["step"] for row in runs.rows()] == ["0", "1"]

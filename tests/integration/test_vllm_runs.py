@@ -40,10 +40,11 @@ def test_runs_repeat_and_a_killed_one_goes_on_as_if_nothing_had_happened(runs):
     assert runs.metrics(0) == runs.metrics(0, name="whole")
 
 
-def test_two_ranks_with_an_engine_each_learn_as_one(runs):
+@pytest.mark.parametrize("strategy", ["ddp", pytest.param("fsdp2", marks=pytest.mark.slow)])
+def test_two_ranks_with_an_engine_each_learn_as_one(runs, strategy):
     one = runs.apart(*VLLM, "--run.name=one", timeout=LONG)
-    ddp = "--config=configs/strategy/ddp.yaml"
-    two = runs.apart(*VLLM, ddp, "--run.name=two", "--data.micro_batches=2", timeout=LONG)
+    split = f"--config=configs/strategy/{strategy}.yaml"
+    two = runs.apart(*VLLM, split, "--run.name=two", "--data.micro_batches=2", timeout=LONG)
     assert one.returncode == 0, one.stderr[-2000:]
     assert two.returncode == 0, two.stderr[-2000:]
     ours, theirs = runs.rows(name="one"), runs.rows(name="two")
