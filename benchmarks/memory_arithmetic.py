@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 FLOAT32, BFLOAT16 = 4, 2
 PROMPT, RESPONSE = 2048, 4096
@@ -21,7 +21,7 @@ LORA_RANK = 32
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """The numbers of a Qwen2 model: biases on q, k and v, a gated MLP, two norms a block, a head."""
+    """The numbers of a Qwen2 model: biases on q, k and v, a gated MLP, two norms a block."""
 
     name: str
     layers: int
@@ -75,9 +75,7 @@ class Model:
         return 2 * self.layers * self.kv_width * BFLOAT16
 
 
-QWEN_7B = Model(
-    name="Qwen2.5-7B", layers=28, hidden=3584, intermediate=18944, heads=28, kv_heads=4
-)
+QWEN_7B = Model(name="Qwen2.5-7B", layers=28, hidden=3584, intermediate=18944, heads=28, kv_heads=4)
 QWEN_32B = Model(
     name="Qwen2.5-32B", layers=64, hidden=5120, intermediate=27648, heads=40, kv_heads=8
 )
@@ -134,9 +132,7 @@ def passing(model: Model, layout: Layout, *, autocast: bool) -> dict[str, float]
     found = {
         "gathered weights": gathered(model, width),
         "inputs of all blocks": width * layout.tokens * model.layers * model.hidden,
-        "one block computed again": float(
-            layout.tokens * model.saved_in_block(autocast=autocast)
-        ),
+        "one block computed again": float(layout.tokens * model.saved_in_block(autocast=autocast)),
         f"logits of {layout.chunk} rows": head(model, layout.chunk),
         "head and its gradient, float32": 2 * FLOAT32 * float(model.embedding),
     }
@@ -148,6 +144,36 @@ def passing(model: Model, layout: Layout, *, autocast: bool) -> dict[str, float]
 def whole_gradients(model: Model) -> float:
     """Bytes on each GPU where gradients are reduced once an optimiser step, not each backward."""
     return FLOAT32 * float(model.parameters)
+
+
+def ways(model: Model, layout: Layout, sequences: int) -> dict[str, float]:
+    """Bytes on each GPU for ways to compute a mini-batch of `sequences`.
+
+    With tensor parallelism each GPU holds its part of every block; embedding and head are whole on
+    all of them, and sharded over the data-parallel ranks alone. There are as many parts as key
+    heads, which is as far as they split, or a node's GPUs.
+    """
+    parts = min(model.kv_heads, layout.node)
+    at_once = replace(layout, rows=sequences // layout.gpus)
+    root = 2 * model.embedding + model.hidden
+    part = (model.parameters - root) / parts + root
+    stays, moment = sum(resident(model, layout).values()), passing(model, layout, autocast=False)
+    now = stays + sum(moment.values())
+    moment["gathered weights"] = BFLOAT16 * (root + 2 * model.block / parts)
+    rows = f"micro-batches of {layout.rows}"
+    return {
+        f"{rows}, reduced once": now + whole_gradients(model),
+        f"{rows}, reduced after each": now,
+        f"1 micro-batch of {at_once.rows}": stays
+        + sum(passing(model, at_once, autocast=False).values()),
+        f"{rows}, tensor parallel by key heads, reduced once": 4
+        * FLOAT32
+        * part
+        * parts
+        / layout.gpus
+        + sum(moment.values())
+        + FLOAT32 * part,
+    }
 
 
 def checkpoint(model: Model) -> float:
@@ -173,10 +199,18 @@ def training_table(layout: Layout, *, autocast: bool) -> str:
                 **moment,
                 "sum": total,
                 f"left of {layout.gigabytes} GB": layout.gigabytes * 1e9 - total,
-                "whole gradients, where accumulated unreduced": whole_gradients(model),
+                "beside it, whole gradients, where they wait to be reduced": whole_gradients(model),
+                "beside it, all logits, with chunk_size null": head(model, layout.rows * RESPONSE)
+                - head(model, layout.chunk),
             }
         )
     return _table("GB on each GPU", columns)
+
+
+def ways_table(layout: Layout) -> str:
+    """GB on each GPU for the ways of a mini-batch of 32 problems with 16 answers each."""
+    columns = [ways(model, layout, 32 * 16) for model in MODELS]
+    return _table("a mini-batch of 512, GB on each GPU", columns)
 
 
 def sampling_table(layout: Layout) -> str:
@@ -189,7 +223,11 @@ def sampling_table(layout: Layout) -> str:
                 "weights, bfloat16, GB": 2 * model.parameters / 1e9,
                 "keys and values of a token, kB": token / 1e3,
                 "of a full sequence, GB": token * (PROMPT + RESPONSE) / 1e9,
-                "full sequences in 10 GB of cache": 10e9 // (token * (PROMPT + RESPONSE)),
+                "of a GPU's part of 2048 full sequences, GB": token
+                * (PROMPT + RESPONSE)
+                * 2048
+                / layout.gpus
+                / 1e9,
             }
         )
     return _table("vLLM", columns, scale=1.0)
@@ -246,13 +284,20 @@ def _table(title: str, columns: Sequence[dict[str, float]], scale: float = 1e9) 
 
 
 def _digits(value: float) -> str:
-    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.2f}" if abs(value) < 10 else f"{value:.1f}"
+    return (
+        f"{value:.0f}"
+        if abs(value) >= 100
+        else f"{value:.2f}"
+        if abs(value) < 10
+        else f"{value:.1f}"
+    )
 
 
 def tables(layout: Layout) -> Iterable[str]:
     """All tables, in the order of docs/scale.md."""
     yield training_table(layout, autocast=False)
     yield training_table(layout, autocast=True)
+    yield ways_table(layout)
     yield sampling_table(layout)
     yield storage_table(layout)
     yield tail_table()

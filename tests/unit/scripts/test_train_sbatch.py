@@ -224,9 +224,7 @@ def test_a_run_that_fails_by_itself_is_not_started_again(cluster):
 
 def test_servers_that_end_early_end_the_job(cluster):
     (cluster.bin / "curl").write_text("#!/bin/sh\nexit 7\n")
-    code, _, err = cluster.run(
-        "--config=a.yaml", SERVER_NODES="1", MODEL="m", PLAY_servers="1"
-    )
+    code, _, err = cluster.run("--config=a.yaml", SERVER_NODES="1", MODEL="m", PLAY_servers="1")
     assert code == 2
     assert "the servers ended before they were up" in err
     assert not (cluster.notes / "trainer-node1.json").exists()
@@ -245,9 +243,7 @@ def test_servers_that_end_early_end_the_job(cluster):
         ),
     ],
 )
-def test_what_cannot_work_is_refused_before_anything_starts(
-    cluster, options, environment, message
-):
+def test_what_cannot_work_is_refused_before_anything_starts(cluster, options, environment, message):
     code, _, err = cluster.run(*options, **environment)
     assert code == 2
     assert err.startswith("train.sbatch: ")
