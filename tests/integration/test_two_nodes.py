@@ -46,7 +46,7 @@ def run_two(*options):
     port = free_port()
     agents = [node(rank, port, *options) for rank in (0, 1)]
     try:
-        said = [agent.communicate(timeout=240)[1] for agent in agents]
+        said = [agent.communicate(timeout=600)[1] for agent in agents]
     finally:
         for agent in agents:
             agent.kill()
@@ -88,7 +88,7 @@ def test_two_nodes_learn_as_one_process(runs, overlay, monkeypatch):
 )
 def test_what_cannot_start_is_refused_in_one_line(environment, options, message):
     agent = node(0, 29500, *options, **environment)
-    said = agent.communicate(timeout=60)[1]
+    said = agent.communicate(timeout=240)[1]
     assert agent.returncode == 2
     assert said.startswith(f"torchrun.sh: {message}")
     assert said.count("\n") == 1

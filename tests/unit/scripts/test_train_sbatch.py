@@ -51,7 +51,7 @@ with open(f"{os.environ['NOTES']}/{what}-{node}.part", "w") as file:
     json.dump({"given": given, **{name: os.environ.get(name) for name in names}}, file)
 os.rename(file.name, file.name.replace(".part", ".json"))
 if play == "until stopped":
-    time.sleep(60)
+    time.sleep(600)
 sys.exit(int(play))
 """
 
@@ -105,11 +105,11 @@ class Cluster:
 
     def run(self, *options, **environment):
         job = self.start(*options, **environment)
-        out, err = job.communicate(timeout=60)
+        out, err = job.communicate(timeout=240)
         return job.returncode, out, err
 
     def wait_for(self, *names):
-        end = time.monotonic() + 30
+        end = time.monotonic() + 120
         while not all((self.notes / name).exists() for name in names):
             assert time.monotonic() < end, list(self.notes.iterdir())
             time.sleep(0.05)
@@ -198,7 +198,7 @@ def test_sigterm_ends_the_trainer_and_puts_the_job_back_into_the_queue(cluster, 
     )
     cluster.wait_for("trainer-node1.json", "trainer-node2.json")
     job.send_signal(signal.SIGTERM)
-    out, _ = job.communicate(timeout=30)
+    out, _ = job.communicate(timeout=240)
     assert job.returncode == 143
     assert "the job goes back to the queue" in out
     assert cluster.requeued()
@@ -210,7 +210,7 @@ def test_a_job_that_was_requeued_too_often_stays_down(cluster):
     )
     cluster.wait_for("trainer-node1.json")
     job.send_signal(signal.SIGTERM)
-    _, err = job.communicate(timeout=30)
+    _, err = job.communicate(timeout=240)
     assert job.returncode == 2
     assert "stopped 2 times without an end" in err
     assert not cluster.requeued()
