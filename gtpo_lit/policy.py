@@ -122,14 +122,16 @@ class CausalPolicy(nn.Module):
             hidden = self.model.base_model(**inputs).last_hidden_state[:, before][keep]
             head = output_head(self.model)
             score_rows = linear_logprob_entropy if with_entropy else linear_logprob
-            values = score_rows(
-                hidden,
-                head.weight,
-                targets,
-                bias=head.bias,
-                temperature=temperature,
-                chunk_size=self.chunk_size,
-            )
+            # Autocast would compute the logits in half precision.
+            with torch.autocast(hidden.device.type, enabled=False):
+                values = score_rows(
+                    hidden.to(head.weight.dtype),
+                    head.weight,
+                    targets,
+                    bias=head.bias,
+                    temperature=temperature,
+                    chunk_size=self.chunk_size,
+                )
         else:
             logits = self._output(inputs, response_length + 1).logits[:, before][keep]
             score_logits = logits_logprob_entropy if with_entropy else logits_logprob

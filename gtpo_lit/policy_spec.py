@@ -38,7 +38,7 @@ class PolicySpec:
     trust_remote_code: bool = False
     """Run model code that comes with the weights."""
     chunk_size: int | None = None
-    """Tokens that the output head takes at a time; null takes as many as fit into 64 MiB."""
+    """Tokens that the output head takes at a time; null takes all at once."""
     gradient_checkpointing: bool = False
     """Compute layer activations again in the backward pass, to save memory."""
     revision: str | None = None

@@ -37,6 +37,9 @@ class ShardedStrategy(ModelParallelStrategy):
         compute_dtype: what blocks compute in, with shards, sums and optimiser states in the
             policy's dtype; the policy's dtype if null.
         cpu_offload: keep shards, gradients and optimiser states in the memory of the CPU.
+        reduce_each_backward: sum gradients over ranks after every micro-batch, not once an
+            optimiser step. Those that wait are whole on every rank, which a large model has no
+            memory for; it costs as many collectives as there are micro-batches.
         save_distributed_checkpoint: each rank writes its own part of a checkpoint, which is then a
             folder; false gathers all on rank 0 and writes one file.
         process_group_backend: gloo or nccl; by the device if null.
@@ -50,6 +53,7 @@ class ShardedStrategy(ModelParallelStrategy):
         reshard_after_forward: bool = True,
         compute_dtype: str | None = None,
         cpu_offload: bool = False,
+        reduce_each_backward: bool = False,
         save_distributed_checkpoint: bool = True,
         process_group_backend: str | None = None,
         timeout: timedelta | None = timedelta(hours=6),
@@ -82,6 +86,7 @@ class ShardedStrategy(ModelParallelStrategy):
             compute_dtype=compute_dtype,
             cpu_offload=cpu_offload,
         )
+        self.reduce_each_backward = reduce_each_backward
 
     def setup_environment(self) -> None:
         """Start the process group, with sizes that multiply to the number of ranks.
@@ -122,15 +127,16 @@ class ShardedStrategy(ModelParallelStrategy):
             super().model_to_device()
 
     def training_step(self, *args: Any, **kwargs: Any) -> Any:
-        """One micro-batch; gradients are summed over ranks only before an optimiser step.
+        """One micro-batch; gradients are summed over ranks only before an optimiser step, by default.
 
         Lightning leaves the sums on while it accumulates.
         """
         assert self.lightning_module is not None
         steps = not self.lightning_module.trainer.fit_loop._should_accumulate()
+        reduces = steps or self.reduce_each_backward
         for module in self.lightning_module.modules():
             if isinstance(module, FSDPModule):
-                module.set_requires_gradient_sync(steps, recurse=False)
+                module.set_requires_gradient_sync(reduces, recurse=False)
         return super().training_step(*args, **kwargs)
 
 

@@ -36,7 +36,6 @@ NOT_RUN = {
     "configs/sampler/vllm.yaml": "needs vLLM; test_vllm_runs.py runs it",
     "configs/strategy/ddp.yaml": "starts a second process; test_distributed.py runs it",
     "configs/strategy/ddp_multinode.yaml": "needs 64 processes; test_two_nodes.py runs it with two",
-    "configs/strategy/fsdp.yaml": "needs GPUs; test_strategy_overlays.py builds what it can",
 }
 
 

@@ -152,19 +152,22 @@ class Count(Callback):
 
 
 @pytest.mark.slow
-def test_gradients_are_reduced_once_an_optimiser_step(runs, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("each", "times"), [("false", 1), ("true", 2)])
+def test_how_often_gradients_are_reduced(runs, tmp_path, monkeypatch, each, times):
     (tmp_path / "counting.py").write_text(COUNTING)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("COUNTS", str(tmp_path / "counts"))
     done = runs.apart(
         *(*SHARDED, "--data.micro_batches=4", "--trainer.accumulate_grad_batches=2"),
         "--trainer.callbacks+=counting.Count",
+        f"--trainer.strategy.init_args.reduce_each_backward={each}",
     )
     assert done.returncode == 0, done.stderr[-2000:]
     for rank in range(2):
         reduced, steps = json.loads((tmp_path / f"counts{rank}").read_text())
-        # Two blocks and the rest, in each of two optimiser steps of both RL steps.
-        assert (reduced, steps) == (3 * 4, 4)
+        # Two blocks and the rest, in each of two optimiser steps of both RL steps; each of those
+        # has two micro-batches.
+        assert (reduced, steps) == (3 * 4 * times, 4)
 
 
 @pytest.mark.slow

@@ -4,15 +4,12 @@ import datetime
 import sys
 from pathlib import Path
 
-import jsonargparse
 import pytest
-import yaml
-from lightning.pytorch.strategies import DDPStrategy, FSDPStrategy, SingleDeviceStrategy, Strategy
-from torch.distributed.fsdp.fully_sharded_data_parallel import ShardingStrategy
-from transformers.models.qwen2.modeling_qwen2 import Qwen2DecoderLayer
+from lightning.pytorch.strategies import DDPStrategy, FSDPStrategy, SingleDeviceStrategy
 
-from gtpo_lit.cli import main
 from gtpo_lit.lightning_cli import GtpoCLI
+from gtpo_lit.sharding import ShardOptions
+from gtpo_lit.strategy import ShardedStrategy, refuse_unfit
 
 ROOT = Path(__file__).parents[2]
 SIX_HOURS = datetime.timedelta(hours=6)
@@ -55,26 +52,17 @@ def test_eight_nodes_of_eight(here):
     assert trainer.strategy._ddp_kwargs["gradient_as_bucket_view"] is True
 
 
-def test_fsdp_wraps_qwens_blocks(here):
-    options = yaml.safe_load((ROOT / "configs/strategy/fsdp.yaml").read_text())["trainer"]
-    parser = jsonargparse.ArgumentParser()
-    parser.add_argument("--strategy", type=Strategy)
-    built = parser.instantiate_classes(parser.parse_object({"strategy": options["strategy"]}))
-    strategy = built.strategy
-    assert type(strategy) is FSDPStrategy
-    assert strategy.sharding_strategy is ShardingStrategy.FULL_SHARD
-    assert strategy._state_dict_type == "sharded"
+def test_fsdp2(here):
+    trainer = trainer_of("fsdp2.yaml")
+    strategy = trainer.strategy
+    assert type(strategy) is ShardedStrategy
+    assert (trainer.world_size, trainer.num_nodes, trainer.num_devices) == (2, 1, 2)
     assert strategy._timeout == SIX_HOURS
-    for policy in (
-        strategy.kwargs["auto_wrap_policy"],
-        strategy._activation_checkpointing_kwargs["auto_wrap_policy"],
-    ):
-        assert set(policy._module_classes) == {Qwen2DecoderLayer}
+    assert strategy.shard_options == ShardOptions()
+    assert (strategy._data_parallel_size, strategy._tensor_parallel_size) == ("auto", 1)
 
 
-def test_fsdp_takes_gpus_only(here, capsys, tmp_path):
-    with pytest.raises(SystemExit) as stopped:
-        main(["fit", *overlays("fsdp.yaml"), "--trainer.accelerator=cpu", f"--run.root={tmp_path}"])
-    assert stopped.value.code == 2
-    assert "The strategy `fsdp` requires a GPU accelerator" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []
+def test_fsdp1_is_refused_with_what_to_take_instead():
+    # On a CPU Lightning itself refuses it first.
+    with pytest.raises(ValueError, match=r"FSDPStrategy cannot train a policy: take gtpo_lit"):
+        refuse_unfit(FSDPStrategy())
