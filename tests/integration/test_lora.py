@@ -1,9 +1,8 @@
 """Runs that train adapters alone: what is trained, saved, resumed, referred to and exported."""
 
-import csv
-
 import pytest
 import torch
+import yaml
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
@@ -123,6 +122,18 @@ def test_validate_takes_the_adapters_of_a_checkpoint(runs, capsys):
     assert f"{trained:.4f}" in capsys.readouterr().out
 
 
+def test_the_saved_config_can_be_used_again(runs):
+    runs("--model.policy.lora.rank=2", "--model.policy.lora.target_modules=[q_proj, v_proj]")
+    saved = yaml.safe_load((runs.version() / "config.yaml").read_text())
+    assert saved["model"]["policy"]["lora"]["target_modules"] == ["q_proj", "v_proj"]
+    state = torch.load(checkpoint(runs), weights_only=True)["state_dict"]
+    assert {name.split(".")[-4] for name in state} == {"q_proj", "v_proj"}
+    from gtpo_lit.cli import main
+
+    main(["fit", f"--config={runs.version() / 'config.yaml'}"])
+    assert runs.metrics(1) == runs.metrics(0)
+
+
 def test_two_ranks_learn_as_one(runs):
     options = (*LORA, "--model.kl_weight=0.1")
     one = runs.apart(*options, "--run.name=one")
@@ -153,9 +164,7 @@ def test_two_ranks_learn_as_one(runs):
 def test_the_weights_that_a_run_pushes_stay_in_step(runs):
     """The sampler has the live model: what it reports are the policy's own log-probs."""
     runs(*LORA, "--trainer.max_epochs=3")
-    with (runs.version() / "metrics.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert all(float(row["train/sampler_gap/max"]) < 1e-4 for row in rows[1:])
+    assert all(float(row["train/sampler_gap/max"]) < 1e-4 for row in runs.rows()[1:])
 
 
 @pytest.mark.parametrize(
