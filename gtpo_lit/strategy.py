@@ -127,7 +127,7 @@ class ShardedStrategy(ModelParallelStrategy):
             super().model_to_device()
 
     def training_step(self, *args: Any, **kwargs: Any) -> Any:
-        """One micro-batch; gradients are summed over ranks only before an optimiser step, by default.
+        """One micro-batch; by default, gradients are summed over ranks once an optimiser step.
 
         Lightning leaves the sums on while it accumulates.
         """
