@@ -14,12 +14,7 @@ from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 
 from gtpo_lit.metrics_csv import read_rows
-from gtpo_lit.run_checkpoint import (
-    CheckpointError,
-    RunCheckpoint,
-    move_into_place,
-    refuse_mid_step_checkpoints,
-)
+from gtpo_lit.run_checkpoint import RunCheckpoint, refuse_mid_step_checkpoints
 from gtpo_lit.run_folder import RunFolder
 from gtpo_lit.run_logger import find_run_logger
 
@@ -131,35 +126,11 @@ def test_a_failed_save_leaves_no_checkpoint(tmp_path: Path, monkeypatch) -> None
             raise OSError("disk full")
 
     monkeypatch.setattr(Trainer, "save_checkpoint", stop)
-    with pytest.raises(CheckpointError) as caught:
+    with pytest.raises(OSError, match="disk full"):
         small["run"](tmp_path, steps=3)
     folder = RunFolder(path=tmp_path / "small" / "version_0")
-    assert str(caught.value) == (
-        f"checkpoint {folder.checkpoint(2)} could not be written: OSError: disk full. The last "
-        f"complete one: {folder.checkpoint(1)}"
-    )
-    assert [entry.name for entry in folder.checkpoints.iterdir()] == ["step=0001.ckpt"]
+    assert folder.checkpoint_steps() == [1]
     assert list(read_rows(folder.metrics)) == [0, 1, 2]
-
-
-def test_a_whole_folder_takes_the_place_of_a_torn_one(tmp_path: Path) -> None:
-    torn, partial = tmp_path / "step=0001.ckpt", tmp_path / "step=0001.ckpt.partial"
-    for folder, text in ((torn, "old"), (partial, "new")):
-        folder.mkdir()
-        (folder / "meta.pt").write_text(text)
-    (torn / "__0_0.distcp").touch()
-    move_into_place(partial, torn)
-    assert [path.name for path in tmp_path.rglob("*")] == ["step=0001.ckpt", "meta.pt"]
-    assert (torn / "meta.pt").read_text() == "new"
-
-
-def test_a_step_that_is_to_be_saved_is_saved(tmp_path: Path) -> None:
-    class Ask(Callback):
-        def on_train_epoch_end(self, trainer, pl_module) -> None:
-            trainer.checkpoint_callback.save_this_step = trainer.current_epoch == 1
-
-    small["run"](tmp_path, steps=5, callbacks=[Ask(), RunCheckpoint(every_n_epochs=3)])
-    assert RunFolder(path=tmp_path / "small" / "version_0").checkpoint_steps() == [2, 3, 5]
 
 
 @pytest.mark.parametrize(
