@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from lightning.fabric.plugins.environments.slurm import SLURMEnvironment
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.callbacks import Checkpoint
 from lightning.pytorch.cli import ArgsType, LightningArgumentParser, LightningCLI
@@ -15,10 +14,9 @@ from gtpo_lit.datamodule import RolloutDataModule
 from gtpo_lit.loggers import RunTensorBoardLogger
 from gtpo_lit.loggers.follower import Follower
 from gtpo_lit.module import PolicyModule
-from gtpo_lit.preemption import Preemption
 from gtpo_lit.run_checkpoint import RunCheckpoint, refuse_mid_step_checkpoints
 from gtpo_lit.run_config import RunOptions, SaveRunConfig
-from gtpo_lit.run_folder import checkpoint_step, last_checkpoint
+from gtpo_lit.run_folder import last_checkpoint
 from gtpo_lit.run_logger import RunLogger
 from gtpo_lit.strategy import refuse_sharded_checkpoint, refuse_unfit
 from gtpo_lit.strict_parser import StrictParser
@@ -136,8 +134,6 @@ class GtpoCLI(LightningCLI):
         refuse_broken_steps(config.trainer.as_dict())
         if self.subcommand is not None:
             config["ckpt_path"] = self._find_checkpoint(config.get("ckpt_path"), config.run)
-            if self.subcommand == "fit":
-                say_if_finished(config["ckpt_path"], config.trainer.max_epochs)
 
     def _find_checkpoint(self, path: str | None, run: Any) -> str | None:
         if path == "last":
@@ -173,12 +169,6 @@ class GtpoCLI(LightningCLI):
                 callbacks.append(RunCheckpoint())
             else:
                 options.setdefault("enable_checkpointing", False)
-        run = self._get(self.config_init, "run")
-        # First, since it says to those that save whether the step that ends is the last one.
-        callbacks.insert(0, Preemption(run.grace_seconds))
-        if SLURMEnvironment.detect() and not trainer.get("plugins"):
-            # Its own requeueing saves in the middle of a step.
-            options.setdefault("plugins", [SLURMEnvironment(auto_requeue=False)])
         built = super().instantiate_trainer(callbacks=[*callbacks, self.mark], **options)
         refuse_mid_step_checkpoints(built)
         refuse_unfit(built.strategy)
@@ -204,20 +194,3 @@ class GtpoCLI(LightningCLI):
             if isinstance(logger, Follower):
                 logger.follow(run_logger)
         return [run_logger, *(one for one in loggers if one is not run_logger)]
-
-
-def say_if_finished(path: str | None, max_epochs: int) -> None:
-    """Say so, and end without an error, if a checkpoint holds all RL steps that are asked for.
-
-    Raises:
-        SystemExit: with code 0.
-    """
-    if path is None or "://" in path:
-        return
-    steps = checkpoint_step(path)
-    if steps >= max_epochs:
-        print(
-            f"gtpo-lit: already finished: {path} holds {steps} RL step(s), and trainer.max_epochs "
-            f"= {max_epochs}; nothing is left to do (raise trainer.max_epochs to go on)"
-        )
-        raise SystemExit(0)

@@ -13,16 +13,11 @@ from lightning.fabric.utilities.apply_func import convert_tensors_to_scalars
 from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from torch import Tensor
-from torch.distributed.checkpoint.api import CheckpointException
 
 from gtpo_lit.run_folder import RunFolder
 from gtpo_lit.run_logger import find_run_logger
 
 _BETWEEN = "an RL step is one epoch, and rollouts in flight are not saved; use every_n_epochs"
-
-
-class CheckpointError(RuntimeError):
-    """A checkpoint could not be written, as when the disk is full; those before it are whole."""
 
 
 class RunCheckpoint(ModelCheckpoint):
@@ -75,8 +70,6 @@ class RunCheckpoint(ModelCheckpoint):
             enable_version_counter=False,
         )
         self.keep_last = keep_last
-        self.save_this_step = False
-        """Whether the RL step that ends now is saved whatever `every_n_epochs` says."""
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Tell all ranks the run folder, and check what could spoil a resume."""
@@ -102,8 +95,7 @@ class RunCheckpoint(ModelCheckpoint):
         commit_row(trainer)
         _set_row(trainer, trainer.current_epoch + 2)
         last = (
-            self.save_this_step
-            or trainer.should_stop
+            trainer.should_stop
             or trainer.current_epoch + 1 == trainer.max_epochs
             or trainer.global_step == trainer.max_steps
         )
@@ -141,27 +133,12 @@ class RunCheckpoint(ModelCheckpoint):
         if trainer.is_global_zero and os.path.isdir(partial):
             shutil.rmtree(partial)
         trainer.strategy.barrier("RunCheckpoint.clean")
-        try:
-            trainer.save_checkpoint(partial, self.save_weights_only)
-            if trainer.is_global_zero:
-                move_into_place(Path(partial), Path(filepath))
-        except (OSError, RuntimeError, CheckpointException) as error:
-            raise CheckpointError(self._describe(filepath, partial, error)) from error
+        trainer.save_checkpoint(partial, self.save_weights_only)
+        if trainer.is_global_zero:
+            _move_into_place(Path(partial), Path(filepath))
         trainer.strategy.barrier("RunCheckpoint.saved")
         self._last_global_step_saved = trainer.global_step
         self._last_checkpoint_saved = filepath
-
-    def _describe(self, filepath: str, partial: str, error: BaseException) -> str:
-        """What could not be written, and where the run can go on from; the part goes."""
-        if os.path.isdir(partial):
-            shutil.rmtree(partial, ignore_errors=True)
-        else:
-            Path(partial).unlink(missing_ok=True)
-        last = self.last_saved or "none was written by this process"
-        return (
-            f"checkpoint {filepath} could not be written: {type(error).__name__}: {error}. The "
-            f"last complete one: {last}"
-        )
 
     def _remove_old(self, trainer: Trainer) -> None:
         if self.keep_last is None or not self.dirpath or not trainer.is_global_zero:
@@ -219,25 +196,8 @@ def _set_row(trainer: Trainer, rl_step: int) -> None:
         logger.rl_step = rl_step
 
 
-def move_into_place(partial: Path, final: Path) -> None:
-    """Give a checkpoint its name once all of it is on the disk, in place of what has that name.
-
-    Names and contents reach the disk in this order whenever the machine stops: first the files,
-    then their folder, then the new name.
-    """
-    inside = sorted(partial.rglob("*")) if partial.is_dir() else []
-    for path in (*inside, partial):
-        _sync(path)
-    if final.is_dir():  # a torn one; a folder cannot be written over
-        shutil.rmtree(final)
+def _move_into_place(partial: Path, final: Path) -> None:
+    if partial.is_file():
+        with partial.open("rb") as file:
+            os.fsync(file.fileno())
     os.replace(partial, final)
-    _sync(final.parent)
-
-
-def _sync(path: Path) -> None:
-    """Wait until a file, or the list of a folder, is on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

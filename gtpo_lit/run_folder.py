@@ -8,7 +8,6 @@ and ``summary.json``. Steps are RL steps; row and checkpoint k describe the stat
 from __future__ import annotations
 
 import json
-import logging
 import os
 import re
 from dataclasses import dataclass
@@ -16,11 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from gtpo_lit.metrics_csv import read_metrics, write_atomically
-from gtpo_lit.torn_checkpoint import why_torn
 
 __all__ = ["RunFolder", "checkpoint_step", "last_checkpoint", "read_metrics", "version_of"]
-
-log = logging.getLogger(__name__)
 
 _CHECKPOINT = re.compile(r"step=(\d+)\.ckpt")
 _VERSION = re.compile(r"version_(\d+)")
@@ -122,17 +118,9 @@ class RunFolder:
         return sorted(int(match[1]) for match in found if match)
 
     def newest_checkpoint(self) -> Path | None:
-        """The whole checkpoint with the most RL steps, None if there is none.
-
-        A torn one, as a crash of the machine may leave it, is passed over with a warning.
-        """
-        for step in reversed(self.checkpoint_steps()):
-            path = self.checkpoint(step)
-            reason = why_torn(path)
-            if reason is None:
-                return path
-            log.warning("checkpoint %s %s: it is passed over", path, reason)
-        return None
+        """The checkpoint with the most RL steps, None if there is none."""
+        steps = self.checkpoint_steps()
+        return self.checkpoint(steps[-1]) if steps else None
 
 
 def last_checkpoint(root: str | os.PathLike[str], name: str) -> Path | None:
