@@ -150,6 +150,11 @@ class RunCheckpoint(ModelCheckpoint):
         """Path of the newest checkpoint that this process wrote; empty before the first."""
         return self._last_checkpoint_saved
 
+    @property
+    def state_key(self) -> str:
+        """Under which a checkpoint keeps the state; other options leave it valid."""
+        return "RunCheckpoint"
+
     def state_dict(self) -> dict[str, Any]:
         """The best step; the folder itself says which checkpoints there are."""
         return {"best": self.best.state_dict()}

@@ -114,7 +114,7 @@ class StopNotice:
 def _store() -> Any | None:
     if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
         return None
-    store = dist.distributed_c10d._get_default_store()
+    store: Any = dist.distributed_c10d._get_default_store()
     # A connection of its own, so that a wait in the main thread does not keep this one.
     try:
         return store.clone()
