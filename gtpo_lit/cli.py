@@ -6,13 +6,14 @@ import logging
 import os
 import sys
 import warnings
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gtpo_lit.lightning_cli import GtpoCLI as GtpoCLI
 
 HELP = """\
-usage: gtpo-lit {fit,validate,test,credit} [--config FILE]... [--OPTION=VALUE]...
+usage: gtpo-lit {fit,validate,test,credit,consolidate} [--config FILE]... [--OPTION=VALUE]...
 
 Reinforcement learning of LLM reasoning with entropy-based credit (GTPO, GRPO-S).
 
@@ -20,10 +21,12 @@ Reinforcement learning of LLM reasoning with entropy-based credit (GTPO, GRPO-S)
   validate   evaluate on data.validation; tables and samples go to the run's folder
   test       the same on data.test, or on data.validation if that is not given
   credit     credit of recorded rollouts under other algorithms; its options: credit --help
+  consolidate  a sharded checkpoint as one file or a Hugging Face folder: consolidate --help
 
 Options come from files and flags; the later one wins. Names are never shortened.
   --config FILE              a YAML file; may be given several times
   --ckpt_path PATH           go on from (fit) or evaluate a checkpoint; "last" is the newest
+  --run.grace_seconds        what SIGTERM leaves to finish the RL step (exit code 75)
   --run.name, --run.root     where the run is kept: runs/NAME/version_N
   --print_config             print the whole config instead of running
   --help                     after a subcommand: all options
@@ -64,7 +67,14 @@ def main(args: list[str] | None = None) -> None:
         raise SystemExit(0 if given else 2)
     quiet()
     if given[0] == "credit":
-        _credit(given[1:])
+        from gtpo_lit.offline_credit.command import main as credit
+
+        _without_training(credit, given[1:])
+        return
+    if given[0] == "consolidate":
+        from gtpo_lit.consolidate import main as consolidate
+
+        _without_training(consolidate, given[1:])
         return
     from lightning.fabric.utilities.exceptions import MisconfigurationException
 
@@ -83,12 +93,11 @@ def main(args: list[str] | None = None) -> None:
         raise SystemExit(2) from None
 
 
-def _credit(given: list[str]) -> None:
-    from gtpo_lit.offline_credit.command import main as credit
+def _without_training(command: Callable[[Sequence[str]], None], given: list[str]) -> None:
     from gtpo_lit.strict_parser import report, traceback_wanted
 
     try:
-        credit(given)
+        command(given)
     except (ValueError, OSError) as error:
         if traceback_wanted():
             raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
@@ -14,9 +13,10 @@ from gtpo_lit.datamodule import RolloutDataModule
 from gtpo_lit.loggers import RunTensorBoardLogger
 from gtpo_lit.loggers.follower import Follower
 from gtpo_lit.module import PolicyModule
+from gtpo_lit.preemption import Preemption
+from gtpo_lit.resume import find_checkpoint, say_if_finished
 from gtpo_lit.run_checkpoint import RunCheckpoint, refuse_mid_step_checkpoints
 from gtpo_lit.run_config import RunOptions, SaveRunConfig
-from gtpo_lit.run_folder import last_checkpoint
 from gtpo_lit.run_logger import RunLogger
 from gtpo_lit.strategy import refuse_sharded_checkpoint, refuse_unfit
 from gtpo_lit.strict_parser import StrictParser
@@ -133,23 +133,13 @@ class GtpoCLI(LightningCLI):
         config = self.config.get(str(self.subcommand), self.config)
         refuse_broken_steps(config.trainer.as_dict())
         if self.subcommand is not None:
-            config["ckpt_path"] = self._find_checkpoint(config.get("ckpt_path"), config.run)
-
-    def _find_checkpoint(self, path: str | None, run: Any) -> str | None:
-        if path == "last":
-            found = last_checkpoint(Path(run.root), run.name)
-            if found is None:
-                print(
-                    f"gtpo-lit: no checkpoint under {run.root}/{run.name} yet: "
-                    f"{self.subcommand} starts from the initial policy"
-                )
-            return None if found is None else str(found)
-        if path is not None and "://" not in path and not Path(path).exists():
-            raise ValueError(
-                f"ckpt_path = {path!r}: no such checkpoint (give a path, or 'last' for the "
-                f"newest of {run.root}/{run.name})"
+            run = config.run
+            found = find_checkpoint(
+                config.get("ckpt_path"), run.root, run.name, command=self.subcommand
             )
-        return path
+            config["ckpt_path"] = found
+            if self.subcommand == "fit" and found is not None:
+                say_if_finished(found, config.trainer.max_epochs)
 
     def instantiate_trainer(self, **options: Any) -> Trainer:
         """Build the trainer with the run's loggers and checkpoints, unless others are given."""
@@ -169,7 +159,10 @@ class GtpoCLI(LightningCLI):
                 callbacks.append(RunCheckpoint())
             else:
                 options.setdefault("enable_checkpointing", False)
-        built = super().instantiate_trainer(callbacks=[*callbacks, self.mark], **options)
+        run = self._get(self.config_init, "run")
+        # First, since it tells those that save whether the step that ends is the last one.
+        callbacks = [Preemption(run.grace_seconds), *callbacks, self.mark]
+        built = super().instantiate_trainer(callbacks=callbacks, **options)
         refuse_mid_step_checkpoints(built)
         refuse_unfit(built.strategy)
         refuse_sharded_checkpoint(built.strategy, self._get(self.config_init, "ckpt_path"))

@@ -15,6 +15,8 @@ import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
+from gtpo_lit.durable import sync
+
 STEP = "step"
 Rows = dict[int, dict[str, str]]
 
@@ -140,6 +142,7 @@ def write_atomically(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(partial, path)
+    sync(path.parent)
 
 
 def _columns(rows: Rows) -> list[str]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from lightning.fabric.utilities.apply_func import convert_tensors_to_scalars
@@ -14,6 +12,12 @@ from lightning.pytorch import LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from torch import Tensor
 
+from gtpo_lit.best_step import BestStep
+from gtpo_lit.checkpoint_io import write_straight
+from gtpo_lit.checkpoint_writing import remove_partials, write_checkpoint
+from gtpo_lit.durable import remove
+from gtpo_lit.rng_streams import restore_rank, rng_state
+from gtpo_lit.rollout.exchange import all_gather
 from gtpo_lit.run_folder import RunFolder
 from gtpo_lit.run_logger import find_run_logger
 
@@ -24,8 +28,10 @@ class RunCheckpoint(ModelCheckpoint):
     """Saves `checkpoints/step=NNNN.ckpt` of the run folder at the end of RL step NNNN.
 
     The row of a step is in `metrics.csv` before its checkpoint appears, so that a run which is
-    killed in between loses nothing. The checkpoint is written under another name and then renamed:
-    a file named `step=NNNN.ckpt` is complete.
+    killed in between loses nothing. The checkpoint is written under another name, brought to the
+    disk and then renamed: what is named `step=NNNN.ckpt` is complete. A sharded one is a folder.
+    It holds policy, optimiser, schedule, counters, data position, states of the callbacks and the
+    random streams of all ranks; of the reference only a hash.
     """
 
     def __init__(
@@ -33,6 +39,8 @@ class RunCheckpoint(ModelCheckpoint):
         *,
         every_n_epochs: int = 1,
         keep_last: int | None = None,
+        best_of: str | None = None,
+        best_mode: Literal["max", "min"] = "max",
         save_weights_only: bool = False,
         every_n_train_steps: int | None = None,
         train_time_interval: timedelta | None = None,
@@ -43,6 +51,10 @@ class RunCheckpoint(ModelCheckpoint):
             every_n_epochs: RL steps between checkpoints; the last RL step always gets one.
             keep_last: number of newest checkpoints to keep; None keeps all. The one that the run
                 was resumed from is never removed.
+            best_of: validation metric, such as `val/chains/pass@1`. The step with its best value
+                is saved whatever `every_n_epochs` says, and kept beside the newest; its name is
+                in `best.json`. Of equal values the first one counts.
+            best_mode: whether more (max) or less (min) of it is better.
             save_weights_only: leave out what resuming needs.
             every_n_train_steps: refused.
             train_time_interval: refused.
@@ -70,6 +82,9 @@ class RunCheckpoint(ModelCheckpoint):
             enable_version_counter=False,
         )
         self.keep_last = keep_last
+        self.best = BestStep(best_of, best_mode)
+        self.save_this_step = False
+        """Whether the RL step that ends now is saved whatever `every_n_epochs` says."""
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Tell all ranks the run folder, and check what could spoil a resume."""
@@ -81,6 +96,9 @@ class RunCheckpoint(ModelCheckpoint):
             assert folder is not None
             logger.adopt(folder)
         super().setup(trainer, pl_module, stage)
+        write_straight(trainer)
+        if stage == "fit" and trainer.is_global_zero and self.dirpath:
+            remove_partials(Path(self.dirpath))
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Tell the logger which row is being filled."""
@@ -95,7 +113,9 @@ class RunCheckpoint(ModelCheckpoint):
         commit_row(trainer)
         _set_row(trainer, trainer.current_epoch + 2)
         last = (
-            trainer.should_stop
+            self.save_this_step
+            or self.best.step == trainer.current_epoch + 1
+            or trainer.should_stop
             or trainer.current_epoch + 1 == trainer.max_epochs
             or trainer.global_step == trainer.max_steps
         )
@@ -104,6 +124,11 @@ class RunCheckpoint(ModelCheckpoint):
         self._every_n_epochs = every
         self._remove_old(trainer)
 
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """See whether the step is the best one."""
+        super().on_validation_end(trainer, pl_module)
+        self.best.look(trainer)
+
     def on_save_checkpoint(
         self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
     ) -> None:
@@ -111,43 +136,59 @@ class RunCheckpoint(ModelCheckpoint):
         # This count is raised just before the epoch's last hooks, where `current_epoch` lags.
         progress = trainer.fit_loop.epoch_progress.current.state_dict()
         checkpoint["rl_step"] = progress["processed"]
+        checkpoint["rng"] = all_gather(rng_state())
+
+    def on_load_checkpoint(
+        self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        """Set the random streams, before anything of the run has drawn from them."""
+        if trainer.state.fn == "fit" and "rng" in checkpoint:
+            restore_rank(checkpoint["rng"], rank=trainer.global_rank, ranks=trainer.world_size)
 
     @property
     def last_saved(self) -> str:
         """Path of the newest checkpoint that this process wrote; empty before the first."""
         return self._last_checkpoint_saved
 
+    @property
+    def state_key(self) -> str:
+        """Under which a checkpoint keeps the state; other options leave it valid."""
+        return "RunCheckpoint"
+
     def state_dict(self) -> dict[str, Any]:
-        """Nothing: the folder itself says which checkpoints there are."""
-        return {}
+        """The best step; the folder itself says which checkpoints there are."""
+        return {"best": self.best.state_dict()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Nothing to restore, in the same folder or another."""
+        """Know what to beat; in another folder, the best checkpoint so far stays where it is."""
+        if "best" in state_dict:
+            self.best.load_state_dict(state_dict["best"])
 
     def _monitor_candidates(self, trainer: Trainer) -> dict[str, Tensor]:
         # The name of a checkpoint counts RL steps, where Lightning counts optimiser steps.
         return {"step": torch.tensor(trainer.current_epoch + 1)}
 
     def _save_checkpoint(self, trainer: Trainer, filepath: str) -> None:
-        partial = f"{filepath}.partial"
-        if trainer.is_global_zero and os.path.isdir(partial):
-            shutil.rmtree(partial)
-        trainer.strategy.barrier("RunCheckpoint.clean")
-        trainer.save_checkpoint(partial, self.save_weights_only)
-        if trainer.is_global_zero:
-            _move_into_place(Path(partial), Path(filepath))
-        trainer.strategy.barrier("RunCheckpoint.saved")
+        last = self._last_checkpoint_saved or str(trainer.ckpt_path or "none")
+        write_checkpoint(trainer, Path(filepath), weights_only=self.save_weights_only, last=last)
         self._last_global_step_saved = trainer.global_step
         self._last_checkpoint_saved = filepath
 
     def _remove_old(self, trainer: Trainer) -> None:
-        if self.keep_last is None or not self.dirpath or not trainer.is_global_zero:
+        if not self.dirpath or not trainer.is_global_zero:
             return
         folder = RunFolder(path=Path(self.dirpath).parent)
-        for step in folder.checkpoint_steps()[: -self.keep_last]:
-            path = str(folder.checkpoint(step))
-            if self._should_remove_checkpoint(trainer, path, self._last_checkpoint_saved):
-                self._remove_checkpoint(trainer, path)
+        best = self.best.step
+        if best is not None and folder.checkpoint(best).exists():
+            content = {**self.best.state_dict(), "checkpoint": folder.checkpoint(best).name}
+            folder.write_json("best.json", content)
+        steps = folder.checkpoint_steps()
+        for step in steps[: -self.keep_last] if self.keep_last is not None else []:
+            path = folder.checkpoint(step)
+            # The path of the one that was resumed from may be written in another way.
+            resumed = trainer.ckpt_path and Path(trainer.ckpt_path).resolve() == path.resolve()
+            if step != best and not resumed:
+                remove(path)
 
 
 def commit_row(trainer: Trainer) -> None:
@@ -194,10 +235,3 @@ def _set_row(trainer: Trainer, rl_step: int) -> None:
     logger = find_run_logger(trainer)
     if logger is not None:
         logger.rl_step = rl_step
-
-
-def _move_into_place(partial: Path, final: Path) -> None:
-    if partial.is_file():
-        with partial.open("rb") as file:
-            os.fsync(file.fileno())
-    os.replace(partial, final)

@@ -19,6 +19,9 @@ class RunOptions:
     """Folder of all runs."""
     name: str = "run"
     """Name of this run; its versions are counted under it."""
+    grace_seconds: float = 0.0
+    """On SIGTERM, finish the RL step if its rest is thought to take no longer; else stop at once.
+    Set it to what the scheduler leaves between SIGTERM and SIGKILL, less some seconds."""
 
     def __post_init__(self) -> None:
         """Refuse names that are no folder below the root.
@@ -26,6 +29,10 @@ class RunOptions:
         Raises:
             ValueError: naming option and value.
         """
+        if not 0 <= self.grace_seconds < float("inf"):
+            raise ValueError(
+                f"run.grace_seconds must be at least 0 and finite, got {self.grace_seconds}"
+            )
         if not self.root:
             raise ValueError("run.root must not be empty")
         if Path(self.name).is_absolute() or not {"..", ""}.isdisjoint(self.name.split("/")):

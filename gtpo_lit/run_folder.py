@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gtpo_lit.metrics_csv import read_metrics, write_atomically
+from gtpo_lit.torn_checkpoint import META, why_torn
 
 __all__ = ["RunFolder", "checkpoint_step", "last_checkpoint", "read_metrics", "version_of"]
 
@@ -111,16 +113,24 @@ class RunFolder:
         return self.checkpoints / f"step={step:04d}.ckpt"
 
     def checkpoint_steps(self) -> list[int]:
-        """The RL steps of all complete checkpoints, in increasing order."""
+        """The RL steps that have a checkpoint, in increasing order."""
         if not self.checkpoints.is_dir():
             return []
         found = (_CHECKPOINT.fullmatch(entry.name) for entry in self.checkpoints.iterdir())
         return sorted(int(match[1]) for match in found if match)
 
     def newest_checkpoint(self) -> Path | None:
-        """The checkpoint with the most RL steps, None if there is none."""
-        steps = self.checkpoint_steps()
-        return self.checkpoint(steps[-1]) if steps else None
+        """The whole checkpoint with the most RL steps, None if there is none.
+
+        A torn one, as a disk or another program may leave it, is passed over with a warning.
+        """
+        for step in reversed(self.checkpoint_steps()):
+            path = self.checkpoint(step)
+            reason = why_torn(path)
+            if reason is None:
+                return path
+            warnings.warn(f"checkpoint {path} {reason}: it is passed over", stacklevel=2)
+        return None
 
 
 def last_checkpoint(root: str | os.PathLike[str], name: str) -> Path | None:
@@ -148,7 +158,7 @@ def checkpoint_step(path: str | os.PathLike[str]) -> int:
         return int(match[1])
     import torch
 
-    file = path / "meta.pt" if path.is_dir() else path
+    file = path / META if path.is_dir() else path
     content = torch.load(file, map_location="cpu", mmap=True, weights_only=True)
     if "rl_step" in content:
         return int(content["rl_step"])

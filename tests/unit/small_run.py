@@ -150,6 +150,7 @@ def make_trainer(
     keep_last: int | None = None,
     curves: bool = False,
     extra: tuple[Any, ...] = (),
+    saver: bool = True,
     **options: Any,
 ) -> Trainer:
     """A trainer with everything that watches a run."""
@@ -173,7 +174,7 @@ def make_trainer(
             PassAtK(),
             StepProgressBar(),
             RunSummary(curves=curves),
-            RunCheckpoint(every_n_epochs=every_n_epochs, keep_last=keep_last),
+            *([RunCheckpoint(every_n_epochs=every_n_epochs, keep_last=keep_last)] if saver else []),
             *extra,
         ],
     }

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 import os
+import random
 import runpy
 import shutil
 import subprocess
@@ -8,11 +10,13 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
-from lightning.pytorch import Trainer
 from lightning.pytorch.callbacks import Callback, ModelCheckpoint
 
+from gtpo_lit.checkpoint_io import StraightCheckpointIO
+from gtpo_lit.checkpoint_writing import CheckpointError
 from gtpo_lit.metrics_csv import read_rows
 from gtpo_lit.run_checkpoint import RunCheckpoint, refuse_mid_step_checkpoints
 from gtpo_lit.run_folder import RunFolder
@@ -117,20 +121,125 @@ def test_the_checkpoint_resumed_from_is_kept(tmp_path: Path, uninterrupted: RunF
     assert folder.checkpoint_steps() == [2, 5]
 
 
-def test_a_failed_save_leaves_no_checkpoint(tmp_path: Path, monkeypatch) -> None:
-    save = Trainer.save_checkpoint
+@pytest.mark.parametrize("fault", [OSError("disk full"), RuntimeError("unexpected pos")])
+def test_a_failed_save_leaves_no_checkpoint(tmp_path: Path, monkeypatch, fault) -> None:
+    save = StraightCheckpointIO.save_checkpoint
 
-    def stop(self, path, *args, **kwargs) -> None:
-        save(self, path, *args, **kwargs)
+    def stop(self, checkpoint, path, *args, **kwargs) -> None:
+        save(self, checkpoint, path, *args, **kwargs)
         if "0002" in str(path):
-            raise OSError("disk full")
+            raise fault
 
-    monkeypatch.setattr(Trainer, "save_checkpoint", stop)
-    with pytest.raises(OSError, match="disk full"):
+    monkeypatch.setattr(StraightCheckpointIO, "save_checkpoint", stop)
+    with pytest.raises(CheckpointError, match=rf"step=0002.*{fault}.*last.*step=0001.ckpt"):
         small["run"](tmp_path, steps=3)
     folder = RunFolder(path=tmp_path / "small" / "version_0")
-    assert folder.checkpoint_steps() == [1]
+    assert [entry.name for entry in folder.checkpoints.iterdir()] == ["step=0001.ckpt"]
     assert list(read_rows(folder.metrics)) == [0, 1, 2]
+
+
+def test_nothing_is_written_beside_the_checkpoint(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    seen = []
+    replace = os.replace
+
+    def look(source, target) -> None:
+        if str(target).endswith(".ckpt"):
+            seen.append(sorted(entry.name for entry in Path(source).parent.iterdir()))
+            seen.append(list((tmp_path / "temporary").rglob("*")))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", look)
+    small["run"](tmp_path, steps=1)
+    assert seen == [["step=0001.ckpt.partial"], []]
+
+
+def test_what_a_kill_left_is_cleared_away(tmp_path: Path, uninterrupted: RunFolder) -> None:
+    shutil.copytree(uninterrupted.path, tmp_path / "small" / "version_0")
+    folder = RunFolder(path=tmp_path / "small" / "version_0")
+    folder.summary.unlink()
+    for step in (3, 4, 5):
+        folder.checkpoint(step).unlink()
+    (folder.checkpoints / "step=0003.ckpt.partial").write_bytes(b"half")
+    (folder.checkpoints / "step=0004.ckpt.partial").mkdir()
+    small["run"](tmp_path, steps=3, ckpt_path=folder.checkpoint(2))
+    names = sorted(entry.name for entry in folder.checkpoints.iterdir())
+    assert names == ["step=0001.ckpt", "step=0002.ckpt", "step=0003.ckpt"]
+
+
+class _Score(Callback):
+    """Logs made-up validation scores, by the step that ends."""
+
+    def __init__(self, scores: dict[int, float]) -> None:
+        self.scores = scores
+
+    def on_validation_epoch_end(self, trainer, pl_module) -> None:
+        step = 0 if trainer.sanity_checking else trainer.current_epoch + 1
+        pl_module.log("val/made/up", self.scores[step])
+
+
+SCORES = {0: 9.0, 1: 0.2, 2: 0.7, 3: float("nan"), 4: 0.7, 5: 0.1, 6: 0.3}
+
+
+@pytest.mark.parametrize(("mode", "kept", "value"), [("max", [2, 5, 6], 0.7), ("min", [5, 6], 0.1)])
+def test_the_best_step_is_kept_beside_the_newest(tmp_path: Path, mode, kept, value) -> None:
+    saver = RunCheckpoint(keep_last=2, best_of="val/made/up", best_mode=mode)
+    options = {"extra": (_Score(SCORES), saver), "saver": False, "check_val_every_n_epoch": 1}
+    trainer = small["run"](tmp_path, steps=6, **options)
+    folder = find_run_logger(trainer).folder
+    assert folder.checkpoint_steps() == kept
+    best = json.loads((folder.checkpoints.parent / "best.json").read_text())
+    assert best["metric"] == "val/made/up"
+    assert best["value"] == pytest.approx(value)
+    assert best["checkpoint"] == f"step={best['step']:04d}.ckpt"
+
+
+def test_the_best_step_is_saved_off_the_beat_and_known_after_a_resume(tmp_path: Path) -> None:
+    def options() -> dict[str, object]:
+        saver = RunCheckpoint(every_n_epochs=3, keep_last=1, best_of="val/made/up")
+        return {
+            "extra": (_Score(SCORES), saver),
+            "saver": False,
+            "check_val_every_n_epoch": 1,
+        }
+
+    trainer = small["run"](tmp_path, steps=3, **options())
+    folder = find_run_logger(trainer).folder
+    assert folder.checkpoint_steps() == [2, 3]
+    folder.summary.unlink()
+    small["run"](tmp_path, steps=6, ckpt_path=folder.checkpoint(3), num_sanity_val_steps=0,
+                 **options())  # fmt: skip
+    assert folder.checkpoint_steps() == [2, 3, 6]  # 3 was resumed from
+
+
+def test_a_metric_that_nobody_logs_is_named(tmp_path: Path) -> None:
+    saver = RunCheckpoint(best_of="val/a/pass@9")
+    with pytest.raises(ValueError, match=r"best_of = 'val/a/pass@9' is none of .*val/a/pass@1"):
+        small["run"](tmp_path, steps=2, extra=(saver,), saver=False)
+
+
+class _Draws(Callback):
+    """Draws from every global stream in every step."""
+
+    def __init__(self) -> None:
+        self.seen: dict[int, tuple[float, float, float]] = {}
+
+    def on_train_epoch_start(self, trainer, pl_module) -> None:
+        drawn = (float(torch.rand(())), float(np.random.normal()), random.gauss(0, 1))
+        self.seen[trainer.current_epoch + 1] = drawn
+
+
+def test_global_random_streams_go_on(tmp_path: Path) -> None:
+    """Report E5."""
+    whole, rest = _Draws(), _Draws()
+    torch.manual_seed(1), np.random.seed(1), random.seed(1)
+    trainer = small["run"](tmp_path, steps=4, extra=(whole,))
+    path = find_run_logger(trainer).folder.checkpoint(2)
+    torch.manual_seed(1), np.random.seed(1), random.seed(1)
+    small["run"](tmp_path, steps=4, extra=(rest,), ckpt_path=path, num_sanity_val_steps=0)
+    assert rest.seen == {step: whole.seen[step] for step in (3, 4)}
+    assert len({*whole.seen.values()}) == 4
 
 
 @pytest.mark.parametrize(
@@ -140,6 +249,8 @@ def test_a_failed_save_leaves_no_checkpoint(tmp_path: Path, monkeypatch) -> None
         ({"train_time_interval": timedelta(minutes=1)}, "train_time_interval"),
         ({"every_n_epochs": 0}, "every_n_epochs=0"),
         ({"keep_last": 0}, "keep_last=0"),
+        ({"best_of": "train/loss"}, "best_of must be a metric val/.*'train/loss'"),
+        ({"best_mode": "most"}, "best_mode must be max or min, got 'most'"),
     ],
 )
 def test_checkpoints_within_a_step_are_refused(options, message: str) -> None:

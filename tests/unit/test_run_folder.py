@@ -22,7 +22,7 @@ def begin(root: Path, *, rows: int = 3, checkpoints: tuple[int, ...] = (1, 2, 3)
         timing.update(step, {"time/step": float(step)})
     folder.checkpoints.mkdir()
     for step in checkpoints:
-        folder.checkpoint(step).write_text("x")
+        torch.save({"rl_step": step}, folder.checkpoint(step))
     return folder
 
 
@@ -153,9 +153,9 @@ def test_a_run_that_another_process_still_writes_is_not_taken_over(tmp_path: Pat
     assert first.communicate("\n")[0].strip() == "False"
 
     begun = subprocess.run(
-        [sys.executable, "-c", "import sys; from gtpo_lit.run_claim import claim\n"
+        [sys.executable, "-c", "import sys, torch; from gtpo_lit.run_claim import claim\n"
          "folder = claim(sys.argv[1], 'dead'); folder.metrics.write_text('step,a\\n1,2.0\\n')\n"
-         "folder.checkpoints.mkdir(); folder.checkpoint(1).write_text('')\n"
+         "folder.checkpoints.mkdir(); torch.save({}, folder.checkpoint(1))\n"
          "import os, signal; os.kill(os.getpid(), signal.SIGKILL)", str(tmp_path)],
         check=False,
     )  # fmt: skip
