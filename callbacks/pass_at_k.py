@@ -7,6 +7,7 @@ from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.trainer.states import TrainerFn
+from lightning.pytorch.utilities import rank_zero_warn
 
 from callbacks.evaluation_files import EvaluationFiles, evaluation_files
 from callbacks.evaluation_tables import missing_problems, table
@@ -61,6 +62,26 @@ class PassAtK(Callback):
         self._metrics: list[SolvedProblems] = []
         self._names: list[str] = []
         self._files: EvaluationFiles | None = None
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        """Check the values of k, before any weights load.
+
+        Raises:
+            ValueError: if no k has an estimate, since all are above the samples drawn.
+        """
+        data: Any = trainer.datamodule  # type: ignore[attr-defined]  # set by fit, not declared
+        sets = getattr(data, "test_sets" if stage == "test" else "validation_sets", None)
+        if self.k is None or sets is None or not sets.sources:
+            return
+        above = [k for k in self.k if k > sets.samples]
+        if above:
+            said = (
+                f"PassAtK: k = {above} is above the {sets.samples} samples of each problem "
+                "(data.validation_samples, data.test_samples), so there is no estimate"
+            )
+            if len(above) == len(self.k):
+                raise ValueError(said)
+            rank_zero_warn(said)
 
     def state_dict(self) -> dict[str, Any]:
         """What the summary needs from before a resume."""

@@ -183,6 +183,8 @@ class RolloutDataModule(RolloutFeed):
         """
         self._host.policy_spec.check()
         sets = self.test_sets if stage == "test" else self.validation_sets
+        if stage != "fit" and not sets.sources:
+            raise ValueError(f"{sets.option} holds no set: there is nothing to {stage}")
         self.sampler.check(self._host.policy_spec, (self.sampling, sets.sampling))
         tokenizer = self._host.policy_spec.load_tokenizer()
         self.prompt.check(tokenizer)

@@ -20,10 +20,16 @@ def find_checkpoint(path: str | None, root: str, name: str, *, command: str) -> 
         command: what it is for, to be named.
 
     Raises:
-        ValueError: there is no such checkpoint, or it is torn.
+        ValueError: there is no such checkpoint, or it is torn; "last" without any is an error but
+            for `fit`.
     """
     if path == "last":
         found = last_checkpoint(Path(root), name)
+        if found is None and command != "fit":
+            raise ValueError(
+                f"ckpt_path = 'last': no checkpoint under {root}/{name} (run.root and run.name say "
+                f"where; without ckpt_path {command} takes the policy as it is)"
+            )
         if found is None:
             _say(f"no checkpoint under {root}/{name} yet: {command} starts from the initial policy")
         return None if found is None else str(found)

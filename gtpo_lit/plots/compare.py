@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -63,7 +64,7 @@ def comparison_panels(methods: Methods, *, sets: Sequence[str] | None = None) ->
 
     Args:
         methods: run folders, or columns as `read_metrics` returns them, by method. A run that
-            cannot be read is left out with a warning.
+            cannot be read, or has no curve to show, is left out with a warning.
         sets: validation sets shown by pass@k at the last step that all runs validated; all that
             every run has, if not given.
 
@@ -71,10 +72,10 @@ def comparison_panels(methods: Methods, *, sets: Sequence[str] | None = None) ->
         ValueError: without a method, or with a method without a run.
         FileNotFoundError: if none of a method's folders is one of a run.
     """
-    read = {name: readable(runs) for name, runs in methods.items()}
+    read = {name: _with_curves(name, readable(runs)) for name, runs in methods.items()}
     if not read or not all(read.values()):
         raise ValueError(
-            f"every method needs a run, got { ({n: len(r) for n, r in read.items()}) }"
+            f"every method needs a run with curves, got { ({n: len(r) for n, r in read.items()}) }"
         )
     shown = [
         _panel(title, unit, {name: _curves(runs, metric) for name, runs in read.items()})
@@ -126,6 +127,19 @@ def draw_comparison(methods: Methods, output: str | os.PathLike[str]) -> Path:
     from gtpo_lit.plots.picture import draw_panels
 
     return draw_panels(comparison_panels(methods), output)
+
+
+def _with_curves(method: str, runs: Sequence[Columns]) -> list[Columns]:
+    """The runs that were trained or validated, not such as hold tables of an evaluation alone."""
+    metrics = {metric for _, _, metric in PANELS}
+    kept = [run for run in runs if any(n in metrics or n.startswith("val/") for n in run)]
+    if len(kept) < len(runs):
+        warnings.warn(
+            f"{method}: {len(runs) - len(kept)} run(s) hold no curve of a training or validation, "
+            "and are left out",
+            stacklevel=3,
+        )
+    return kept
 
 
 def _curves(runs: Sequence[Columns], metric: str) -> list[Curve]:

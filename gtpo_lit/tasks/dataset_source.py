@@ -153,25 +153,34 @@ class DatasetSource(ProblemSource):
             if report.used == self.limit:
                 break
         if not problems:
-            raise ValueError(f"{self.name}: {self.path!r} has no usable row: {report.summary()}")
+            raise ValueError(
+                f"{self.name}: {self.path!r} has no usable row with answer_form = "
+                f"{self.answer_form!r}: {report.summary()}"
+            )
         return tuple(problems.values()), report
 
     def _rows(self) -> Iterator[Mapping[str, Any]]:
         """The rows with the wanted columns only; these are checked first."""
         named = self.columns.named()
-        table = open_dataset(
-            self.path,
-            split=self.split,
-            config=self.config,
-            revision=self.revision,
-            text_columns=tuple(named.values()),
-        )
+        try:
+            table = open_dataset(
+                self.path,
+                split=self.split,
+                config=self.config,
+                revision=self.revision,
+                text_columns=tuple(named.values()),
+            )
+        except ValueError as error:
+            raise ValueError(f"{self.name}: {error}") from error
         if not len(table):
             return
         wanted = {f"columns.{field}": column for field, column in named.items()}
         wanted |= {f"keep.{column}": column for column in self.keep}
         wanted |= {f"drop.{column}": column for column in self.drop}
-        check_columns(wanted, table.column_names, table[0])
+        try:
+            check_columns(wanted, table.column_names, table[0])
+        except ValueError as error:
+            raise ValueError(f"{self.name} ({self.path!r}): {error}") from None
         tops = sorted({top_column(path, table.column_names) for path in wanted.values()})
         for batch in batches(table.select_columns(tops), self.name):
             for cells in zip(*batch.values(), strict=True):

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
 from gtpo_lit.cli import main
 
@@ -79,3 +80,17 @@ def test_every_config_for_a_cpu_trains_one_step(name, runs, monkeypatch):
 def test_the_table_of_exceptions_is_not_stale():
     assert set(NOT_RUN) <= set(CONFIGS)
     assert all(len(reason) > 10 for reason in NOT_RUN.values())
+
+
+@pytest.mark.parametrize("before", ["local", "dapo_math_17k", "math"])
+@pytest.mark.parametrize("name", ["gsm8k", "math", "dapo_math_17k", "local"])
+def test_a_training_set_takes_nothing_over_from_the_one_before(capsys, monkeypatch, before, name):
+    monkeypatch.chdir(ROOT)
+
+    def problems(*overlays):
+        configs = [f"--config=configs/data/{overlay}.yaml" for overlay in overlays]
+        with pytest.raises(SystemExit):
+            main(["fit", "--config=configs/quickstart.yaml", *configs, "--print_config"])
+        return yaml.safe_load(capsys.readouterr().out)["data"]["problems"]
+
+    assert problems(before, name) == problems(name)

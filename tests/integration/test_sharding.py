@@ -42,6 +42,11 @@ def wide(tmp_path_factory):
     return save_wider_chains(tmp_path_factory.mktemp("models") / "wide")
 
 
+def apart(runs, *options):
+    """A run in processes of its own; a busy machine takes minutes."""
+    return runs.apart(*options, timeout=900)
+
+
 def assert_same(ours, theirs, tolerance):
     assert len(ours) == len(theirs)
     for first, second in zip(ours, theirs, strict=True):
@@ -68,8 +73,8 @@ def test_steps_are_those_of_one_rank(runs, wide, algorithm, strategy):
         *ALGORITHMS[algorithm],
         f"--model.policy.path={wide}",
     )
-    one = runs.apart("--run.name=one", *common)
-    two = runs.apart("--run.name=two", *common, *STRATEGIES[strategy])
+    one = apart(runs, "--run.name=one", *common)
+    two = apart(runs, "--run.name=two", *common, *STRATEGIES[strategy])
     assert one.returncode == 0, one.stderr[-2000:]
     assert two.returncode == 0, two.stderr[-2000:]
     assert len(runs.rows(name="one")) == 1 + steps
@@ -86,7 +91,7 @@ def whole_checkpoint(runs, name, step, tmp_path):
 def test_a_sharded_run_goes_on_bit_for_bit_at_any_size_and_elsewhere(runs, tmp_path):
     options = (*SHARDED, "--data.micro_batches=2", "--model.kl_weight=0.01")
     options += ("--trainer.callbacks+=callbacks.ExportHF",)
-    whole = runs.apart("--run.name=whole", "--trainer.max_epochs=4", *options)
+    whole = apart(runs, "--run.name=whole", "--trainer.max_epochs=4", *options)
     assert whole.returncode == 0, whole.stderr[-2000:]
     folder, saved = whole_checkpoint(runs, "whole", 4, tmp_path)
 
@@ -104,7 +109,7 @@ def test_a_sharded_run_goes_on_bit_for_bit_at_any_size_and_elsewhere(runs, tmp_p
     assert all(torch.equal(exported[name], weights[name]) for name in weights)
 
     middle = folder.with_name("step=0002.ckpt")
-    again = runs.apart("--run.name=again", "--trainer.max_epochs=4", *options, at(middle))
+    again = apart(runs, "--run.name=again", "--trainer.max_epochs=4", *options, at(middle))
     assert again.returncode == 0, again.stderr[-2000:]
     assert runs.metrics(name="again") == runs.metrics(name="whole")
     _, repeated = whole_checkpoint(runs, "again", 4, tmp_path)
@@ -113,13 +118,18 @@ def test_a_sharded_run_goes_on_bit_for_bit_at_any_size_and_elsewhere(runs, tmp_p
         for name, value in saved["state_dict"].items()
     )
 
-    smaller = runs.apart(
-        "--run.name=smaller", "--trainer.max_epochs=4", *options, "--trainer.devices=1", at(middle)
+    smaller = apart(
+        runs,
+        "--run.name=smaller",
+        "--trainer.max_epochs=4",
+        *options,
+        "--trainer.devices=1",
+        at(middle),
     )
     assert smaller.returncode == 0, smaller.stderr[-2000:]
     assert_same(runs.rows(name="smaller"), runs.rows(name="whole"), 1e-5)
 
-    refused = runs.apart("--run.name=other", "--model.kl_weight=0.01", at(middle))
+    refused = apart(runs, "--run.name=other", "--trainer.max_epochs=4", at(middle))
     assert refused.returncode == 2
     assert "is a sharded checkpoint, a folder, which SingleDeviceStrategy cannot" in refused.stderr
 
@@ -157,7 +167,8 @@ def test_how_often_gradients_are_reduced(runs, tmp_path, monkeypatch, each, time
     (tmp_path / "counting.py").write_text(COUNTING)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("COUNTS", str(tmp_path / "counts"))
-    done = runs.apart(
+    done = apart(
+        runs,
         *(*SHARDED, "--data.micro_batches=4", "--trainer.accumulate_grad_batches=2"),
         "--trainer.callbacks+=counting.Count",
         f"--trainer.strategy.init_args.reduce_each_backward={each}",
@@ -182,8 +193,8 @@ def test_how_often_gradients_are_reduced(runs, tmp_path, monkeypatch, each, time
 )
 def test_what_saves_memory_changes_no_number(runs, option):
     options = (*SHARDED, "--data.micro_batches=2")
-    plain = runs.apart("--run.name=plain", *options)
-    other = runs.apart("--run.name=other", *options, option)
+    plain = apart(runs, "--run.name=plain", *options)
+    other = apart(runs, "--run.name=other", *options, option)
     assert plain.returncode == 0, plain.stderr[-2000:]
     assert other.returncode == 0, other.stderr[-2000:]
     assert runs.metrics(name="other") == runs.metrics(name="plain")
@@ -193,15 +204,15 @@ def test_what_saves_memory_changes_no_number(runs, option):
 def test_adapters_are_split_saved_and_exported(runs, tmp_path):
     lora = ("--config=configs/policy/lora.yaml", "--model.kl_weight=0.01", "--trainer.max_epochs=4")
     common = (*lora, "--model.policy.dtype=float64")
-    one = runs.apart("--run.name=one", *common)
+    one = apart(runs, "--run.name=one", *common)
     options = (*common, *STRATEGIES["fsdp2"], "--trainer.callbacks+=callbacks.ExportHF")
-    two = runs.apart("--run.name=two", *options)
+    two = apart(runs, "--run.name=two", *options)
     assert one.returncode == 0, one.stderr[-2000:]
     assert two.returncode == 0, two.stderr[-2000:]
     assert_same(runs.rows(name="one"), runs.rows(name="two"), 1e-5)
     folder, saved = whole_checkpoint(runs, "two", 4, tmp_path)
     assert all(".lora_" in name for name in saved["state_dict"])
-    resumed = runs.apart("--run.name=again", *options, at(folder.with_name("step=0002.ckpt")))
+    resumed = apart(runs, "--run.name=again", *options, at(folder.with_name("step=0002.ckpt")))
     assert resumed.returncode == 0, resumed.stderr[-2000:]
     assert runs.metrics(name="again") == runs.metrics(name="two")
     exported = PolicySpec(path=str(runs.version(name="two") / "export" / "step=0004"))
@@ -209,7 +220,7 @@ def test_adapters_are_split_saved_and_exported(runs, tmp_path):
 
 
 def test_a_model_that_does_not_split_is_refused_before_weights_load(runs):
-    done = runs.apart(*SHARDED, "--trainer.strategy.init_args.tensor_parallel_size=2")
+    done = apart(runs, *SHARDED, "--trainer.strategy.init_args.tensor_parallel_size=2")
     assert done.returncode != 0
     why = "tensor_parallel_size = 2 does not divide the model's num_attention_heads = 3"
     assert why in " ".join(done.stderr.split())

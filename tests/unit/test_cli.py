@@ -506,13 +506,17 @@ def test_missing_checkpoint_is_refused_by_name(subcommand):
         start(subcommand, "--ckpt_path=no/such.ckpt")
 
 
-@pytest.mark.parametrize("subcommand", ["fit", "test"])
-def test_last_without_any_checkpoint_starts_anew(subcommand, capsys):
-    made = start(subcommand, "--ckpt_path=last", "--run.name=mine")
+@pytest.mark.parametrize("subcommand", ["validate", "test"])
+def test_last_without_any_checkpoint_is_no_policy_to_evaluate(subcommand):
+    with pytest.raises(ValueError, match="ckpt_path = 'last': no checkpoint under runs/mine"):
+        start(subcommand, "--ckpt_path=last", "--run.name=mine")
+
+
+def test_last_without_any_checkpoint_starts_anew(capsys):
+    made = start("fit", "--ckpt_path=last", "--run.name=mine")
     assert made.arguments["ckpt_path"] is None
     assert capsys.readouterr().out == (
-        f"gtpo-lit: no checkpoint under runs/mine yet: {subcommand} starts from the initial "
-        "policy\n"
+        "gtpo-lit: no checkpoint under runs/mine yet: fit starts from the initial policy\n"
     )
     assert made.trainer.num_sanity_val_steps == float("inf")
 
@@ -521,10 +525,10 @@ def test_last_is_the_newest_of_the_newest_version_that_has_one():
     for name in ("version_0/checkpoints/step=0009.ckpt", "version_1/checkpoints/step=0002.ckpt"):
         path = Path("runs/mine") / name
         path.parent.mkdir(parents=True)
-        path.touch()
-    Path("runs/mine/version_1/checkpoints/step=0010.ckpt").touch()
+        torch.save({}, path)
+    torch.save({}, "runs/mine/version_1/checkpoints/step=0010.ckpt")
     Path("runs/mine/version_2").mkdir()
-    made = start("fit", "--ckpt_path=last", "--run.name=mine")
+    made = start("fit", "--ckpt_path=last", "--run.name=mine", "--trainer.max_epochs=11")
     wanted = Path("runs/mine/version_1/checkpoints/step=0010.ckpt")
     assert Path(made.arguments["ckpt_path"]).resolve() == wanted.resolve()
     # What was validated before the first step is not validated again.

@@ -24,7 +24,7 @@ class PooledReward(Reward):
     """Base class of rewards whose answers are judged in the pool, each within its limits.
 
     A judge that raises, dies or runs out of time or memory gives the answer 0; the first such
-    failure of a reward is shown with its traceback.
+    failure of a reward is shown with its traceback, and the first time that it runs out of time.
 
     Attributes:
         counts: "timeouts" and "errors" since the reward was made.
@@ -51,6 +51,7 @@ class PooledReward(Reward):
         self.workers = workers
         self.counts: Counter[str] = Counter(dict.fromkeys(INCIDENTS, 0))
         self._warned = False
+        self._warned_late = False
 
     def judge_all(self, judge: str, jobs: Sequence[Mapping[str, Any] | float]) -> Marks:
         """Marks of the answers, in their order.
@@ -76,11 +77,21 @@ class PooledReward(Reward):
 
     def _note(self, judge: str, verdicts: Sequence[Verdict], marks: Marks) -> None:
         failed = next((each for each in verdicts if each.status in INCIDENTS["errors"]), None)
+        late = any(marks.incidents["timeouts"])
         with _lock:
             for kind, flags in marks.incidents.items():
                 self.counts[kind] += sum(flags)
             first = failed is not None and not self._warned
             self._warned = self._warned or first
+            first_late = late and not self._warned_late
+            self._warned_late = self._warned_late or late
+        if first_late:
+            warnings.warn(
+                f"{type(self).__name__}: {judge!r} took longer than limits.seconds = "
+                f"{self.limits.seconds:g} for an answer, which counts as 0; further ones are "
+                "counted only (train/reward/<term>/timeouts)",
+                stacklevel=3,
+            )
         if failed is None:
             return
         what = f"{type(self).__name__}: {judge!r} failed on an answer ({failed.status})"

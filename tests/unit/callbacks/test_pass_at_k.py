@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import runpy
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -120,3 +121,13 @@ def test_k_is_checked() -> None:
 
 def test_table_of_nothing() -> None:
     assert table({}) == "set"
+
+
+def test_a_k_without_an_estimate_is_refused_before_anything_loads() -> None:
+    sets = SimpleNamespace(sources={"a": None}, samples=4)
+    trainer = SimpleNamespace(datamodule=SimpleNamespace(validation_sets=sets, test_sets=sets))
+    PassAtK([1, 4]).setup(trainer, None, "fit")
+    with pytest.raises(ValueError, match=r"k = \[64\] is above the 4 samples of each problem"):
+        PassAtK([64]).setup(trainer, None, "test")
+    with pytest.warns(UserWarning, match=r"k = \[8\] is above the 4 samples"):
+        PassAtK([4, 8]).setup(trainer, None, "validate")

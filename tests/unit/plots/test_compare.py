@@ -75,6 +75,20 @@ def test_sets_and_steps_that_all_runs_have() -> None:
         comparison_panels({"GTPO": TWO, "DAPO": []})
 
 
+def test_runs_without_a_curve_are_left_out_by_name() -> None:
+    evaluated = {"step": [0], "test/a/pass@1": [0.5]}
+    with pytest.warns(UserWarning, match=r"DAPO: 1 run\(s\) hold no curve"):
+        panels = comparison_panels({"GTPO": TWO, "DAPO": [*ONE, evaluated]})
+    assert [panel.title for panel in panels] == [
+        panel.title for panel in comparison_panels({"GTPO": TWO, "DAPO": ONE})
+    ]
+    with (
+        pytest.warns(UserWarning, match="DAPO"),
+        pytest.raises(ValueError, match="every method needs a run with curves, got .*'DAPO': 0"),
+    ):
+        comparison_panels({"GTPO": TWO, "DAPO": [evaluated]})
+
+
 def test_the_numbers_drawn_are_those_of_the_files(tmp_path: Path) -> None:
     runs = {}
     for name, seeds in {"GTPO": TWO, "GRPO-S": ONE}.items():

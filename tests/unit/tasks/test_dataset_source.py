@@ -144,11 +144,11 @@ def test_slices_of_a_split(tmp_path, dataset_cache):
     [
         ("", r"path='\S+toy.jsonl': the file is empty"),
         ('{"question": "a"\n{"que', r"cannot load path='\S+toy.jsonl' .*JSON"),
-        ('{"question": "a", "Answer": "1"}\n', "columns.answer: there is no column 'answer'; the "
-         "columns are question, Answer"),
-        ('{"question": "a", "answer": ""}\n', "toy: .* has no usable row: 1 rows read, 1 without a "
-         "usable answer dropped, 0 problems"),
-        ('{"question": [{"content": "a"}], "answer": "1"}\n', "no usable row: 1 rows read, 1 "
+        ('{"question": "a", "Answer": "1"}\n', r"toy \(\S+\): columns.answer: there is no column "
+         "'answer'; the columns are question, Answer"),
+        ('{"question": "a", "answer": ""}\n', "toy: .* has no usable row with answer_form = 'auto': "
+         "1 rows read, 1 without a usable answer dropped, 0 problems"),
+        ('{"question": [{"content": "a"}], "answer": "1"}\n', "no usable row .*: 1 rows read, 1 "
          "without a question dropped"),
     ],
 )  # fmt: skip
