@@ -16,7 +16,6 @@ from gtpo_lit.rollout.feed import RolloutFeed
 from gtpo_lit.rollout.host import check_counts, refuse_changes
 from gtpo_lit.rollout.length_penalty import LengthPenalty
 from gtpo_lit.rollout.problem_stream import ProblemStream, refuse_overlap
-from gtpo_lit.rollout.replica import Replica
 from gtpo_lit.rollout.reward_metrics import ConstantRewards
 from gtpo_lit.sampling.sampler import Sampler
 from gtpo_lit.sampling.settings import check_training_settings
@@ -183,14 +182,11 @@ class RolloutDataModule(RolloutFeed):
         """
         self._host.policy_spec.check()
         sets = self.test_sets if stage == "test" else self.validation_sets
-        if stage != "fit" and not sets.sources:
-            raise ValueError(f"{sets.option} holds no set: there is nothing to {stage}")
+        sets.require(stage)
         self.sampler.check(self._host.policy_spec, (self.sampling, sets.sampling))
         tokenizer = self._host.policy_spec.load_tokenizer()
         self.prompt.check(tokenizer)
-        self.collector.rows_per_forward = self.group_size
-        self.collector.replica = Replica.of(self._trainer)
-        self.collector.precision = self._trainer.precision_plugin.forward_context
+        self.collector.train_as(self._trainer, rows_per_forward=self.group_size)
         self._evaluated = {
             name: self._render(source, tokenizer, f"{sets.option}.{name}")
             for name, source in sets.sources.items()
@@ -226,10 +222,8 @@ class RolloutDataModule(RolloutFeed):
                 that decide which completions are sampled.
         """
         if state_dict["in_flight"]:
-            raise ValueError(
-                "the checkpoint was written inside an RL step and its rollouts are gone; "
-                "resume from one written at the end of a step"
-            )
+            inside = "the checkpoint was written inside an RL step and its rollouts are gone"
+            raise ValueError(f"{inside}; resume from one written at the end of a step")
         refuse_changes("data", saved=state_dict["meaning"], now=self._meaning())
         self._position = state_dict["position"]
         self.constant_rewards.load_state_dict(state_dict["constant_rewards"])

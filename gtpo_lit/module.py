@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
@@ -21,8 +20,9 @@ from gtpo_lit.functional.surrogate import (
 from gtpo_lit.meters import Meters
 from gtpo_lit.policy import CausalPolicy
 from gtpo_lit.policy_base import BasePolicy, refuse_other_base
+from gtpo_lit.policy_identity import architecture
 from gtpo_lit.policy_spec import PolicySpec
-from gtpo_lit.rollout.host import refuse_changes
+from gtpo_lit.rollout.host import StepSource, refuse_changes
 from gtpo_lit.rollout.replica import Replica
 from gtpo_lit.schedule import Schedule
 from gtpo_lit.sharding import clip_gradients, gradient_norm, is_sharded
@@ -177,7 +177,7 @@ class PolicyModule(LightningModule):
         """After the step's last micro-batch, log it: sums and counts of all ranks, reduced once."""
         if not self.trainer.is_last_batch:
             return
-        source = cast("StepSource", cast(Any, self.trainer).datamodule)
+        source = cast(StepSource, cast(Any, self.trainer).datamodule)
         values = self.meters.reduce(copies=self._replica.copies) | source.step_metrics
         values |= {f"time/{name}_seconds": value for name, value in source.seconds.items()}
         self.log_dict(values, on_step=False, on_epoch=True, batch_size=1)
@@ -249,19 +249,3 @@ class PolicyModule(LightningModule):
             f"{metric} is not finite in RL step {self.trainer.current_epoch + 1} (optimiser step "
             f"{self.trainer.global_step}); last good checkpoint: {checkpoint}"
         )
-
-
-def architecture(policy: CausalPolicy) -> str:
-    """A hash of the names and shapes of all parameters."""
-    shapes = [(name, tuple(value.shape)) for name, value in policy.named_parameters()]
-    return hashlib.sha256(repr(shapes).encode()).hexdigest()[:16]
-
-
-class StepSource(Protocol):
-    """The public numbers of the data side."""
-
-    step_metrics: dict[str, float]
-
-    @property
-    def seconds(self) -> dict[str, float]:
-        """Time of the parts of the current RL step on this rank."""

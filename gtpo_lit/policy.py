@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import os
 import shutil
@@ -21,10 +20,10 @@ from gtpo_lit.functional.logprob import (
     logits_logprob,
     logits_logprob_entropy,
 )
-from gtpo_lit.policy_adapters import adapted_layers, base_name, is_adapter, merged_state
+from gtpo_lit.policy_adapters import adapted_layers, merged_state
 from gtpo_lit.policy_head import head_is_plain, output_head
+from gtpo_lit.policy_identity import fingerprint
 from gtpo_lit.policy_spec import PolicySpec
-from gtpo_lit.whole import whole
 
 if TYPE_CHECKING:  # transformers takes seconds to import
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -186,14 +185,7 @@ class CausalPolicy(nn.Module):
         With `base`, adapters are left out: it is that of the same policy without them. A
         collective where the policy is sharded.
         """
-        digest = hashlib.sha256()
-        for name, parameter in self.model.named_parameters():
-            if base and is_adapter(name):
-                continue
-            values = whole(parameter.detach()).cpu().contiguous()
-            digest.update(f"{base_name(name)} {values.dtype} {tuple(values.shape)};".encode())
-            digest.update(values.reshape(-1).view(torch.uint8).numpy().data)
-        return digest.hexdigest()
+        return fingerprint(self.model, base=base)
 
     def export(self, folder: str | os.PathLike[str]) -> None:
         """Write a Hugging Face folder that `AutoModelForCausalLM.from_pretrained` loads.

@@ -34,7 +34,7 @@ def _metrics(arguments: tuple[Any, ...]) -> bool:
     return "metrics.csv" in str(arguments[0])
 
 
-_SAMPLE = "gtpo_lit.sampling.transformers:TransformersSampler.sample"
+_SAMPLE = "gtpo_lit.sampling.transformers:TransformersSampler.generate"
 _VALIDATION = "gtpo_lit.module:PolicyModule.validation_step"
 _SHARD = "torch.distributed.checkpoint:FileSystemWriter.write_data"
 

@@ -22,9 +22,12 @@ from gtpo_lit.run_folder import RunFolder
 SETUPS: dict[str, tuple[str, ...]] = {
     "single": (),
     "ddp": ("--config=configs/strategy/ddp.yaml",),
+    "fsdp2": ("--config=configs/strategy/fsdp2.yaml",),
+    "lora": ("--config=configs/policy/lora.yaml",),
 }
 """Command-line options on top of `CONFIG`, by name; one line adds a set-up."""
 
+SET = "chains"
 CONFIG = {
     "seed_everything": 0,
     "trainer": {
@@ -39,7 +42,7 @@ CONFIG = {
             {"class_path": "callbacks.RunSummary", "init_args": {"curves": False}},
             {
                 "class_path": "gtpo_lit.run_checkpoint.RunCheckpoint",
-                "init_args": {"keep_last": 2, "best_of": "val/chains/pass@1"},
+                "init_args": {"keep_last": 2, "best_of": f"val/{SET}/pass@1"},
             },
         ],
     },

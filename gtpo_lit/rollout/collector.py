@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
+from lightning.pytorch import Trainer
+
 from gtpo_lit.policy import CausalPolicy
 from gtpo_lit.rollout.collate import collate
 from gtpo_lit.rollout.correction import MismatchCorrection
@@ -48,6 +50,12 @@ class Collector:
     precision: Precision = nullcontext
     """What the policy's forwards run in."""
     seconds: dict[str, float] = field(default_factory=dict)
+
+    def train_as(self, trainer: Trainer, *, rows_per_forward: int) -> None:
+        """Score what is this rank's to score, in the precision that the trainer trains in."""
+        self.rows_per_forward = rows_per_forward
+        self.replica = Replica.of(trainer)
+        self.precision = trainer.precision_plugin.forward_context
 
     def sample(
         self,

@@ -38,6 +38,15 @@ class EvaluationSets:
                     "and '.', since they become parts of metric and file names"
                 )
 
+    def require(self, stage: str) -> None:
+        """Refuse an evaluation of nothing; `fit` may do without.
+
+        Raises:
+            ValueError: naming the option and what was asked for.
+        """
+        if stage != "fit" and not self.sources:
+            raise ValueError(f"{self.option} holds no set: there is nothing to {stage}")
+
 
 def sets_for_test(
     sources: Mapping[str, ProblemSource] | None,

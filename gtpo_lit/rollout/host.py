@@ -25,6 +25,16 @@ class PolicyHost(Protocol):
         """The policy with its initial weights, frozen; nothing where no KL term is asked for."""
 
 
+class StepSource(Protocol):
+    """The public numbers of the data side."""
+
+    step_metrics: dict[str, float]
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Time of the parts of the current RL step on this rank."""
+
+
 def check_counts(**counts: tuple[int | None, int]) -> None:
     """Refuse counts below the least that makes sense; None means that none is set.
 

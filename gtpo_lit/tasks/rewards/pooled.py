@@ -89,7 +89,7 @@ class PooledReward(Reward):
             warnings.warn(
                 f"{type(self).__name__}: {judge!r} took longer than limits.seconds = "
                 f"{self.limits.seconds:g} for an answer, which counts as 0; further ones are "
-                "counted only (train/reward/<term>/timeouts)",
+                "counted only",
                 stacklevel=3,
             )
         if failed is None:

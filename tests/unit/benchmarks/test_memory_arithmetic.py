@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -15,9 +16,9 @@ ROOT = Path(__file__).parents[3]
 @pytest.fixture
 def arithmetic(monkeypatch):
     monkeypatch.syspath_prepend(ROOT)
-    from benchmarks import memory_arithmetic
+    from benchmarks import memory_arithmetic, model_memory
 
-    return memory_arithmetic
+    return SimpleNamespace(**{**vars(model_memory), **vars(memory_arithmetic)})
 
 
 def config(model):

@@ -146,8 +146,8 @@ def test_slices_of_a_split(tmp_path, dataset_cache):
         ('{"question": "a"\n{"que', r"cannot load path='\S+toy.jsonl' .*JSON"),
         ('{"question": "a", "Answer": "1"}\n', r"toy \(\S+\): columns.answer: there is no column "
          "'answer'; the columns are question, Answer"),
-        ('{"question": "a", "answer": ""}\n', "toy: .* has no usable row with answer_form = 'auto': "
-         "1 rows read, 1 without a usable answer dropped, 0 problems"),
+        ('{"question": "a", "answer": ""}\n', "toy: .* has no usable row with answer_form = 'auto'"
+         ": 1 rows read, 1 without a usable answer dropped, 0 problems"),
         ('{"question": [{"content": "a"}], "answer": "1"}\n', "no usable row .*: 1 rows read, 1 "
          "without a question dropped"),
     ],
