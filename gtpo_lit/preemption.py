@@ -100,7 +100,7 @@ class Preemption(Callback):
 
     def _fits(self) -> bool:
         left = self.times.left()
-        return left is not None and left <= self.grace_seconds
+        return self.grace_seconds > 0 and left is not None and left <= self.grace_seconds
 
     def _stops(self, trainer: Trainer) -> bool:
         """Whether any rank was asked to stop; the same answer on all."""

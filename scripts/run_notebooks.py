@@ -67,7 +67,11 @@ def train(output: Path, method: str, seed: int) -> Path:
 
 
 def execute(path: Path, target: Path) -> None:
-    """Run a notebook from top to bottom; an error in a cell ends the script with its traceback."""
+    """Run a notebook from top to bottom; an error in a cell ends the script with its traceback.
+
+    Raises:
+        RuntimeError: no cell shows a picture.
+    """
     import nbformat
     from jupyter_client.manager import AsyncKernelManager
     from nbclient import NotebookClient
@@ -79,6 +83,9 @@ def execute(path: Path, target: Path) -> None:
     NotebookClient(notebook, km=manager, timeout=600, resources=where).execute()
     target.parent.mkdir(parents=True, exist_ok=True)
     nbformat.write(notebook, target)
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    if not any("image/png" in output.get("data", {}) for output in outputs):
+        raise RuntimeError(f"{path.name} shows no picture")
 
 
 if __name__ == "__main__":

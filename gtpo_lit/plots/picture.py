@@ -35,10 +35,10 @@ def draw_panels(shown: Sequence[Panel], output: str | os.PathLike[str]) -> Path:
 def figure_of(shown: Sequence[Panel]) -> Figure:
     """The panels as a matplotlib figure, which a notebook shows by naming it."""
     # Imported here: reading a run must not need a drawing library.
-    from matplotlib.figure import Figure
+    from gtpo_lit.plots.shown_figure import ShownFigure
 
     rows = -(-len(shown) // 2)
-    figure = Figure(figsize=(11, 3.4 * rows))
+    figure = ShownFigure(figsize=(11, 3.4 * rows))
     margins = {"left": 0.07, "right": 0.98, "top": 1 - 0.13 / rows, "bottom": 0.18 / rows}
     figure.subplots_adjust(**margins, hspace=0.4)
     for place, panel in enumerate(shown, start=1):

@@ -85,7 +85,9 @@ def test_a_set_without_a_usable_row_ends_before_weights_load(
     path = _chains(tmp_path / "chains.jsonl", 5, answer=lambda digits: None)
     with pytest.raises(SystemExit):
         runs(*_options(path))
-    assert "no usable row with answer_form = 'auto': 5 rows read, 5 without" in capsys.readouterr().err
+    assert (
+        "no usable row with answer_form = 'auto': 5 rows read, 5 without" in capsys.readouterr().err
+    )
 
 
 def test_the_local_overlay_is_bound_to_files(runs, tmp_path, dataset_cache, monkeypatch, capsys):

@@ -101,6 +101,12 @@ def test_the_numbers_drawn_are_those_of_the_files(tmp_path: Path) -> None:
                 file.update(int(step), {k: v for k, v in row.items() if not math.isnan(v)})
             runs.setdefault(name, []).append(folder)
     figure = figure_of(comparison_panels(runs))
+    # A notebook asks the figure itself for a picture.
+    width, height = figure.get_size_inches() * figure.dpi
+    png = figure._repr_png_()
+    assert png[:8] == b"\x89PNG\r\n\x1a\n"
+    sides = (int.from_bytes(png[16:20], "big"), int.from_bytes(png[20:24], "big"))
+    assert sides == (round(width), round(height))
     drawn = {line.get_label(): line for line in figure.axes[0].get_lines()}
     written = [read_metrics(folder)["train/reward/mean"][1:] for folder in runs["GTPO"]]
     wanted = np.mean(written, axis=0)
