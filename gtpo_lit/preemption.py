@@ -40,6 +40,7 @@ class Preemption(Callback):
         self.times = StepTimes()
         self.notice: StopNotice | None = None
         self._trainer: Trainer | None = None
+        self._saved_last = False
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Take SIGTERM over from Lightning, whose handler waits for other ranks within itself."""
@@ -78,13 +79,15 @@ class Preemption(Callback):
             )
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Stop between two RL steps if asked to; else begin to take the time.
+        """Stop if the step before was saved as the last one; else begin to take the time.
+
+        A signal that comes between the two is obeyed by the next step, which is saved.
 
         Raises:
-            Preempted: on all ranks, if SIGTERM came in the step before.
+            Preempted: on all ranks.
         """
         self.times.end()
-        if self._stops(trainer):
+        if self._saved_last:
             self._say("stops between two RL steps")
             raise Preempted
         every = trainer.check_val_every_n_epoch
@@ -94,6 +97,7 @@ class Preemption(Callback):
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Let the last step be saved, however seldom checkpoints are written."""
         if self._stops(trainer):
+            self._saved_last = True
             for callback in trainer.checkpoint_callbacks:
                 if isinstance(callback, RunCheckpoint):
                     callback.save_this_step = True

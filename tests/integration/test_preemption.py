@@ -49,9 +49,11 @@ def test_without_grace_it_stops_at_once_and_goes_on_in_place(runs):
     newest = [name for name in saved(runs) if not name.endswith(".partial")][-1]
     # Between two steps there is none that it could be in.
     assert re.search("SIGTERM: the run stops (at once, in RL step|between two RL steps)", errors)
-    assert newest in errors
     assert "Traceback" not in errors
     steps = int(newest[5:9])
+    # One that gets its name at this very moment may not be known yet.
+    (named,) = re.findall(r"checkpoints/step=(\d+).ckpt", errors)
+    assert steps - 1 <= int(named) <= steps
     runs("--trainer.max_epochs=200", "--trainer.check_val_every_n_epoch=200",
          f"--trainer.max_epochs={steps + 1}", "--ckpt_path=last")  # fmt: skip
     assert [row["step"] for row in runs.rows()] == [str(n) for n in range(steps + 2)]
