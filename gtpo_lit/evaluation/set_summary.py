@@ -82,7 +82,9 @@ def summarise(
     values |= _incidents(every)
     intervals: dict[str, Interval] = {}
     if draws:
-        numerator, denominator = (np.stack(part, axis=1) for part in zip(*columns.values()))  # noqa: B905
+        numerator, denominator = (
+            np.stack(part, axis=1) for part in zip(*columns.values(), strict=True)
+        )
         found = problem_bootstrap(numerator, denominator, draws=draws, seed=seed)
         intervals = dict(zip(columns, found, strict=True))
     return SetSummary(problems=len(every), samples=least, values=values, intervals=intervals)

@@ -9,6 +9,7 @@ import torch
 from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 from transformers import AutoModelForCausalLM
 
+from gtpo_lit.consolidate import main as consolidate
 from gtpo_lit.policy import PolicySpec
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -132,6 +133,15 @@ def test_a_sharded_run_goes_on_bit_for_bit_at_any_size_and_elsewhere(runs, tmp_p
     refused = apart(runs, "--run.name=other", "--trainer.max_epochs=4", at(middle))
     assert refused.returncode == 2
     assert "is a sharded checkpoint, a folder, which SingleDeviceStrategy cannot" in refused.stderr
+
+    one = tmp_path / "one.ckpt"
+    consolidate([str(middle), str(one)])
+    single = apart(
+        runs, "--run.name=single", "--trainer.max_epochs=4", "--model.kl_weight=0.01", at(one)
+    )
+    assert single.returncode == 0, single.stderr[-2000:]
+    last, wanted = runs.rows(name="single")[-1:], runs.rows(name="whole")[-1:]
+    assert_same(last, wanted, 1e-5)
 
 
 def at(checkpoint):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from gtpo_lit.rollout.evaluation_sets import EvaluationSets, sets_for_test
@@ -38,3 +40,11 @@ def test_a_name_that_is_no_part_of_a_path_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="data.validation has a set named"):
         validation(name)
     assert list(validation("aime_2024-I.v2").sources) == ["aime_2024-I.v2"]
+
+
+def test_an_evaluation_of_nothing_is_refused() -> None:
+    validation().require("validate")
+    none = dataclasses.replace(validation(), sources={})
+    none.require("fit")
+    with pytest.raises(ValueError, match="data.validation holds no set: there is nothing to test"):
+        none.require("test")

@@ -121,3 +121,12 @@ def test_any_error_ends_the_run_if_asked(what: str) -> None:
     )
     with pytest.raises(RuntimeError, match=r"FunctionReward: 'own_rewards:misbehaves' failed"):
         reward.score(["fine", what], ["", ""])
+
+
+def test_the_first_time_out_is_said_once() -> None:
+    hanging = FunctionReward("own_rewards:hangs", limits=Limits(seconds=0.5))
+    with pytest.warns(UserWarning, match=r"'own_rewards:hangs' took longer than .* = 0.5") as said:
+        scores = [hanging.score(["a"], ["a"]) for _ in range(2)]
+    assert scores == [[0.0], [0.0]]
+    assert len(said) == 1
+    assert hanging.counts == {"timeouts": 2, "errors": 0}
