@@ -20,6 +20,8 @@ class Point:
     """Whether a call with these arguments counts."""
     sharded: bool = False
     """Whether only sharded checkpoints come by."""
+    first_rank: bool = False
+    """Whether no rank but the first comes by."""
 
 
 def _to_checkpoint(arguments: tuple[Any, ...]) -> bool:
@@ -48,29 +50,40 @@ POINTS: dict[str, Point] = {
     "optimiser: after": Point(target="torch.optim:AdamW.step", when="after"),
     "validation: before": Point(target=_VALIDATION, when="before"),
     "validation: after": Point(target=_VALIDATION, when="after"),
-    "row: before": Point(target="gtpo_lit.run_checkpoint:commit_row", when="before"),
-    "row: after": Point(target="gtpo_lit.run_checkpoint:commit_row", when="after"),
+    "row: before": Point(
+        target="gtpo_lit.run_checkpoint:commit_row", when="before", first_rank=True
+    ),
+    "row: after": Point(target="gtpo_lit.run_checkpoint:commit_row", when="after", first_rank=True),
     "csv: before rename": Point(
-        target="gtpo_lit.metrics_csv:os.replace", when="before", accept=_metrics
+        target="gtpo_lit.metrics_csv:os.replace", when="before", accept=_metrics, first_rank=True
     ),
     "csv: after rename": Point(
-        target="gtpo_lit.metrics_csv:os.replace", when="after", accept=_metrics
+        target="gtpo_lit.metrics_csv:os.replace", when="after", accept=_metrics, first_rank=True
     ),
-    "checkpoint: before write": Point(target="torch:save", when="before"),
-    "checkpoint: after write": Point(target="torch:save", when="after"),
+    "checkpoint: before write": Point(target="torch:save", when="before", first_rank=True),
+    "checkpoint: after write": Point(target="torch:save", when="after", first_rank=True),
     "checkpoint: before sync": Point(
-        target="gtpo_lit.durable:sync", when="before", accept=_checkpoint
+        target="gtpo_lit.durable:sync", when="before", accept=_checkpoint, first_rank=True
     ),
     "checkpoint: after sync": Point(
-        target="gtpo_lit.durable:sync", when="after", accept=_checkpoint
+        target="gtpo_lit.durable:sync", when="after", accept=_checkpoint, first_rank=True
     ),
-    "checkpoint: before rename": Point(target="os:replace", when="before", accept=_to_checkpoint),
-    "checkpoint: after rename": Point(target="os:replace", when="after", accept=_to_checkpoint),
+    "checkpoint: before rename": Point(
+        target="os:replace", when="before", accept=_to_checkpoint, first_rank=True
+    ),
+    "checkpoint: after rename": Point(
+        target="os:replace", when="after", accept=_to_checkpoint, first_rank=True
+    ),
     "checkpoint: before old ones go": Point(
-        target="gtpo_lit.run_checkpoint:RunCheckpoint._remove_old", when="before"
+        target="gtpo_lit.run_checkpoint:RunCheckpoint._remove_old", when="before", first_rank=True
+    ),
+    "checkpoint: after old ones go": Point(
+        target="gtpo_lit.run_checkpoint:RunCheckpoint._remove_old", when="after", first_rank=True
     ),
     "shards: before": Point(target=_SHARD, when="before", sharded=True),
     "shards: between": Point(target=_SHARD, when="after", sharded=True),
-    "summary: before": Point(target="gtpo_lit.run_folder:RunFolder.write_summary", when="before"),
+    "summary: before": Point(
+        target="gtpo_lit.run_folder:RunFolder.write_summary", when="before", first_rank=True
+    ),
 }
-"""By name. The engine alone is killed only where there is one: see docs/resume.md."""
+"""By name, in the order in which a step comes by them."""

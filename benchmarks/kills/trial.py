@@ -1,78 +1,24 @@
-"""One kill: a run that dies, as often as it takes to finish it, and what came of it."""
+"""One kill: a run that dies, is resumed, and what came of it."""
 
 from __future__ import annotations
 
-import contextlib
-import os
 import random
-import signal
-import subprocess
-import sys
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 import yaml
 
-from benchmarks.kills.__main__ import KILL
+from benchmarks.kills.job import Job, preload
+from benchmarks.kills.setups import CONFIG, Setup
 from gtpo_lit.consolidate import read_checkpoint
 from gtpo_lit.run_folder import RunFolder
 
-SETUPS: dict[str, tuple[str, ...]] = {
-    "single": (),
-    "ddp": ("--config=configs/strategy/ddp.yaml",),
-    "fsdp2": ("--config=configs/strategy/fsdp2.yaml",),
-    "lora": ("--config=configs/policy/lora.yaml",),
-}
-"""Command-line options on top of `CONFIG`, by name; one line adds a set-up."""
-
-SET = "chains"
-CONFIG = {
-    "seed_everything": 0,
-    "trainer": {
-        "accelerator": "cpu",
-        "devices": 1,
-        "max_epochs": 4,
-        "check_val_every_n_epoch": 2,
-        "accumulate_grad_batches": 1,
-        "gradient_clip_val": 1.0,
-        "callbacks": [
-            {"class_path": "callbacks.PassAtK"},
-            {"class_path": "callbacks.RunSummary", "init_args": {"curves": False}},
-            {
-                "class_path": "gtpo_lit.run_checkpoint.RunCheckpoint",
-                "init_args": {"keep_last": 2, "best_of": f"val/{SET}/pass@1"},
-            },
-        ],
-    },
-    "model": {
-        "policy": {"path": "embedded:chains"},
-        "algorithm": {"class_path": "gtpo_lit.algorithms.GTPO"},
-        "optimizer": {"class_path": "torch.optim.AdamW", "init_args": {"lr": 1e-3}},
-    },
-    "data": {
-        "problems": {"class_path": "gtpo_lit.tasks.ChainSource", "init_args": {"size": 24}},
-        "validation": {
-            "chains": {
-                "class_path": "gtpo_lit.tasks.ChainSource",
-                "init_args": {"split": "validation", "size": 2},
-            }
-        },
-        "reward": {
-            "accuracy": {
-                "class_path": "gtpo_lit.tasks.ExactReward",
-                "init_args": {"extract": "last_equals"},
-            }
-        },
-        "group_size": 2,
-        "problems_per_step": 2,
-        "micro_batches": 2,
-        "sampling": {"max_tokens": 8},
-        "validation_samples": 2,
-    },
-}
-SECONDS = 300
+SECONDS = 300.0
+_DRAWS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,40 +36,67 @@ class Trials:
 
     Args:
         folder: where the runs are kept.
-        options: of the set-up.
+        setup: what is run.
+        fresh: whether every rank is an interpreter of its own from the start.
     """
 
-    def __init__(self, folder: Path, options: tuple[str, ...] = ()) -> None:
+    def __init__(self, folder: Path, setup: Setup, *, fresh: bool = False) -> None:
         self.folder = folder
-        self.options = options
+        self.setup = setup
+        self.fresh = fresh
         folder.mkdir(parents=True, exist_ok=True)
         self.config = folder / "config.yaml"
         self.config.write_text(yaml.safe_dump(CONFIG))
         self.seconds = 0.0
+        if not fresh:
+            preload()
 
     def whole(self) -> None:
-        """The run that nothing disturbs; its time is kept."""
+        """The run that nothing disturbs; its time is kept.
+
+        Raises:
+            RuntimeError: it fails.
+        """
         began = time.monotonic()
-        code = self._run("whole").wait(SECONDS)
+        code = self._wait(self._run("whole"))
         self.seconds = time.monotonic() - began
         if code != 0:
             raise RuntimeError(f"the undisturbed run ended with code {code}: see {self.folder}")
 
     def at_point(self, name: str, point: str, *, call: int = 1, rank: int = -1) -> Outcome:
         """Kill at a call of a fault point, on one rank or on whichever comes there first."""
-        process = self._run(name, fault=f"{point};{call};{rank}")
-        code = self._wait(process)
+        code = self._wait(self._run(name, fault=f"{point};{call};{rank}"))
         return self._resume(name, died=code != 0)
 
     def at_moment(self, name: str, moments: random.Random) -> Outcome:
-        """Kill the main process at a random moment of its time."""
-        process = self._run(name)
-        try:
-            code = process.wait(moments.uniform(0.0, self.seconds))
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            code = self._wait(process)
-        return self._resume(name, died=code != 0)
+        """Kill at a random moment: one rank, or all of them at once.
+
+        A run that is done before its moment is run again under another name.
+        """
+        outcome = Outcome(died=False, fault="")
+        for draw in range(_DRAWS):
+            victims = moments.choice([*([rank] for rank in self._ranks()), [*self._ranks()]])
+            job = self._run(f"{name}-{draw}")
+            code = job.wait(moments.uniform(0.0, self.seconds))
+            if code is None:
+                job.kill(victims)
+                code = self._wait(job)
+                self._kill_again(f"{name}-{draw}", moments)
+            outcome = self._resume(f"{name}-{draw}", died=code != 0)
+            if outcome.died or outcome.fault:
+                break
+        return outcome
+
+    def _kill_again(self, name: str, moments: random.Random) -> None:
+        """Let every other run die in its resumption, too."""
+        if moments.random() < 0.5:
+            job = self._run(name, "--ckpt_path=last")
+            if job.wait(moments.uniform(0.0, self.seconds)) is None:
+                job.kill([*self._ranks()])
+            self._wait(job)
+
+    def _ranks(self) -> range:
+        return range(1 if self.fresh else self.setup.ranks)
 
     def _resume(self, name: str, *, died: bool) -> Outcome:
         code = self._wait(self._run(name, "--ckpt_path=last"))
@@ -133,42 +106,65 @@ class Trials:
 
     def _difference(self, name: str) -> str:
         # A run that died before its first checkpoint starts again, in a version of its own.
-        mine = max((self.folder / "runs" / name).iterdir(), key=lambda path: path.stat().st_ctime)
-        theirs = self.folder / "runs" / "whole" / "version_0"
-        if (mine / "metrics.csv").read_bytes() != (theirs / "metrics.csv").read_bytes():
+        ours = max((self.folder / "runs" / name).iterdir(), key=lambda path: path.stat().st_ctime)
+        whole = self.folder / "runs" / "whole" / "version_0"
+        if (ours / "metrics.csv").read_bytes() != (whole / "metrics.csv").read_bytes():
             return "metrics.csv differs"
-        one, two = (RunFolder(path=path) for path in (mine, theirs))
+        one, two = (RunFolder(path=path) for path in (ours, whole))
         # The checkpoint that a run was resumed from stays, too.
         if not {*two.checkpoint_steps()} <= {*one.checkpoint_steps()}:
             return f"checkpoints {one.checkpoint_steps()}, not {two.checkpoint_steps()}"
+        left = [path.name for path in (ours / "checkpoints").iterdir() if "partial" in path.name]
+        if left:
+            return f"parts are left: {left}"
         step = two.checkpoint_steps()[-1]
-        first, second = (read_checkpoint(run.checkpoint(step)) for run in (one, two))
-        for weight, value in second["state_dict"].items():
-            if not torch.equal(first["state_dict"][weight], value):
-                return f"{weight} differs"
-        if not (mine / "summary.json").is_file():
+        mine, theirs = (read_checkpoint(run.checkpoint(step)) for run in (one, two))
+        differing = difference(mine, theirs)
+        if differing:
+            return f"the last checkpoint differs in {differing}"
+        if not (ours / "summary.json").is_file():
             return "no summary"
         return ""
 
-    def _run(self, name: str, *more: str, fault: str = "") -> subprocess.Popen[bytes]:
+    def _run(self, name: str, *more: str, fault: str = "") -> Job:
         arguments = [
-            f"--config={self.config}", f"--run.root={self.folder / 'runs'}", f"--run.name={name}",
-            *self.options, *more,
+            "fit", f"--config={self.config}", f"--run.root={self.folder / 'runs'}",
+            f"--run.name={name}", *self.setup.options, *more,
         ]  # fmt: skip
-        with (self.folder / f"{name}.log").open("ab") as log:
-            return subprocess.Popen(
-                [sys.executable, "-m", "benchmarks.kills", "fit", *arguments],
-                cwd=Path(__file__).parents[2],
-                env={**os.environ, KILL: fault},
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        return Job(
+            arguments, self.folder / f"{name}.log",
+            ranks=self.setup.ranks, fault=fault, fresh=self.fresh,
+        )  # fmt: skip
 
-    def _wait(self, process: subprocess.Popen[bytes]) -> int:
+    def _wait(self, job: Job) -> int:
         """The exit code; whatever the run has started is gone afterwards."""
         try:
-            return process.wait(SECONDS)
+            code = job.wait(SECONDS)
+            return 124 if code is None else code
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            job.end()
+
+
+def difference(one: Any, two: Any, name: str = "") -> str:
+    """Where two values made of mappings, sequences, tensors and plain values differ first.
+
+    >>> difference({"a": [1, torch.tensor([2.0])]}, {"a": [1, torch.tensor([3.0])]})
+    'a.1'
+    """
+    if isinstance(one, torch.Tensor) and isinstance(two, torch.Tensor):
+        return "" if one.dtype == two.dtype and torch.equal(one, two) else name
+    if isinstance(one, Mapping) and isinstance(two, Mapping):
+        if {*one} != {*two}:
+            return name or "its keys"
+        pairs: Iterable[tuple[Any, Any, Any]] = ((key, one[key], two[key]) for key in one)
+    elif isinstance(one, (list, tuple)) and isinstance(two, (list, tuple)):
+        if len(one) != len(two):
+            return name
+        pairs = ((place, *both) for place, both in enumerate(zip(one, two, strict=True)))
+    else:
+        return "" if one == two or (one != one and two != two) else name
+    for key, first, second in pairs:
+        found = difference(first, second, f"{name}.{key}" if name else str(key))
+        if found:
+            return found
+    return ""

@@ -1,10 +1,9 @@
-"""A full disk, torn checkpoints, a run that is finished, and kills at chosen places."""
+"""A full disk, torn checkpoints, and a run that is finished."""
 
 import resource
 
 import pytest
 
-from benchmarks.kills.trial import Trials
 from gtpo_lit.checkpoint_writing import CheckpointError
 
 
@@ -51,13 +50,3 @@ def test_a_full_disk_leaves_the_checkpoint_before(runs, monkeypatch):
         runs("--trainer.max_epochs=3")
     names = [path.name for path in (runs.version(0) / "checkpoints").iterdir()]
     assert names == ["step=0001.ckpt"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("point", ["sampling: after", "checkpoint: before rename"])
-def test_a_kill_costs_nothing(tmp_path, point):
-    trials = Trials(tmp_path)
-    trials.whole()
-    outcome = trials.at_point("killed", point, call=2)
-    assert outcome.died
-    assert outcome.fault == ""
