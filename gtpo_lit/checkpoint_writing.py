@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lightning.pytorch import Trainer
-from torch.distributed.checkpoint.api import CheckpointException
 
 from gtpo_lit.durable import move_into_place, remove
 from gtpo_lit.rollout.exchange import all_gather
@@ -54,7 +53,7 @@ def _try(write: Callable[[], object]) -> str | None:
     """What went wrong, as text."""
     try:
         write()
-    except (OSError, RuntimeError, CheckpointException) as error:
+    except (OSError, RuntimeError) as error:
         return f"{type(error).__name__}: {error}"
     return None
 

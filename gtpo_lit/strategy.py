@@ -18,6 +18,7 @@ from torch.distributed.fsdp import FSDPModule
 from gtpo_lit.policy import CausalPolicy
 from gtpo_lit.policy_spec import PolicySpec
 from gtpo_lit.sharding import ShardOptions, check_tensor_parallel, load_sharded
+from gtpo_lit.sharding.shard_writer import shards_written_to
 
 COMPUTE_DTYPES = (None, "float32", "bfloat16", "float16")
 
@@ -138,6 +139,20 @@ class ShardedStrategy(ModelParallelStrategy):
             if isinstance(module, FSDPModule):
                 module.set_requires_gradient_sync(reduces, recurse=False)
         return super().training_step(*args, **kwargs)
+
+    def save_checkpoint(
+        self,
+        checkpoint: dict[str, Any],
+        filepath: str | os.PathLike[str],
+        storage_options: Any | None = None,
+    ) -> None:
+        """Write a checkpoint. A collective.
+
+        Raises:
+            OSError: on all ranks, if shards of any cannot be written, as on a full disk.
+        """
+        with shards_written_to(self.broadcast(filepath)):
+            super().save_checkpoint(checkpoint, filepath, storage_options)
 
 
 def refuse_unfit(strategy: Strategy) -> None:

@@ -38,7 +38,7 @@ def _metrics(arguments: tuple[Any, ...]) -> bool:
 
 _SAMPLE = "gtpo_lit.sampling.transformers:TransformersSampler.generate"
 _VALIDATION = "gtpo_lit.module:PolicyModule.validation_step"
-_SHARD = "torch.distributed.checkpoint:FileSystemWriter.write_data"
+_SHARD = "gtpo_lit.sharding.shard_writer:ShardWriter.write_data"
 
 POINTS: dict[str, Point] = {
     "sampling: before": Point(target=_SAMPLE, when="before"),

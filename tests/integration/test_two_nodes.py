@@ -26,6 +26,7 @@ TINY = (
     "--config=configs/sampler/transformers.yaml",
     "--data.sampler.requests_per_batch=2",
 )
+EXACT = ("--model.policy.dtype=float64", "--data.micro_batches=2")
 
 
 def node(rank, port, *options, **environment):
@@ -54,14 +55,22 @@ def run_two(*options):
     return said
 
 
-@pytest.mark.parametrize("overlay", ["ddp", pytest.param("ddp_multinode", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "overlay",
+    [
+        "ddp",
+        pytest.param("ddp_multinode", marks=pytest.mark.slow),
+        pytest.param("fsdp2", marks=pytest.mark.slow),
+    ],
+)
 def test_two_nodes_learn_as_one_process(runs, overlay, monkeypatch):
     monkeypatch.chdir(ROOT)
     root = f"--run.root={runs.root}"
-    main(["fit", *TINY, root, "--run.name=one"])
+    # Two ranks share the same micro-batches; in float64, rounding turns into no other number.
+    main(["fit", *TINY, *EXACT, root, "--run.name=one"])
     # The overlays ask for other sizes than the script starts, which win.
     config = f"--config=configs/strategy/{overlay}.yaml"
-    said = run_two(*TINY, config, root, "--run.name=two")
+    said = run_two(*TINY, *EXACT, config, root, "--run.name=two")
     assert "GLOBAL_RANK: 0, MEMBER: 1/2" in said[0]
     assert "GLOBAL_RANK: 1, MEMBER: 2/2" in said[1]
     ours, theirs = runs.rows(name="one"), runs.rows(name="two")
