@@ -143,7 +143,7 @@ class ShardedStrategy(ModelParallelStrategy):
     def save_checkpoint(
         self,
         checkpoint: dict[str, Any],
-        filepath: str | os.PathLike[str],
+        filepath: str | Path,
         storage_options: Any | None = None,
     ) -> None:
         """Write a checkpoint. A collective.
