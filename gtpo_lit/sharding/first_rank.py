@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from gtpo_lit.policy import CausalPolicy
@@ -64,3 +65,22 @@ def empty_policy(spec: PolicySpec, whole: CausalPolicy | None) -> CausalPolicy:
     if spec.lora is not None:
         adapt(policy, spec.lora)
     return policy
+
+
+@torch.no_grad()
+def share(tensor: Tensor) -> None:
+    """Give `tensor`, of any shape, the values that it has on rank 0. A collective."""
+    value = tensor.detach().to(channel())
+    dist.broadcast(value, src=0)
+    if dist.get_rank() != 0:
+        tensor.copy_(value)
+
+
+def channel() -> torch.device:
+    """Where a collective of the default group wants its tensors."""
+    backend = dist.get_backend()
+    return (
+        torch.device("cuda", torch.cuda.current_device())
+        if backend == "nccl"
+        else torch.device("cpu")
+    )

@@ -14,7 +14,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 from gtpo_lit.policy import CausalPolicy
 from gtpo_lit.policy_spec import PolicySpec
-from gtpo_lit.sharding.first_rank import empty_policy, load_on_first_rank
+from gtpo_lit.sharding.first_rank import channel, empty_policy, load_on_first_rank
 from gtpo_lit.sharding.tensor_parallel import split_blocks
 
 
@@ -103,7 +103,7 @@ def _fill(policy: CausalPolicy, whole: CausalPolicy | None, home: torch.device) 
             if name in source
             else torch.empty(target.shape, dtype=target.dtype)
         )
-        value = value.to(_channel())
+        value = value.to(channel())
         dist.broadcast(value, src=0)
         if isinstance(target, DTensor):
             shard = distribute_tensor(
@@ -115,16 +115,6 @@ def _fill(policy: CausalPolicy, whole: CausalPolicy | None, home: torch.device) 
             target.to_local().copy_(shard.to_local())
         else:
             target.copy_(value.to(home))
-
-
-def _channel() -> torch.device:
-    """Where a collective of the default group wants its tensors."""
-    backend = dist.get_backend()
-    return (
-        torch.device("cuda", torch.cuda.current_device())
-        if backend == "nccl"
-        else torch.device("cpu")
-    )
 
 
 def _tensors(model: nn.Module) -> dict[str, Tensor]:

@@ -21,7 +21,7 @@ from transformers import PreTrainedModel
 
 from gtpo_lit.policy import CausalPolicy
 from gtpo_lit.policy_spec import PolicySpec
-from gtpo_lit.sharding.first_rank import empty_policy, load_on_first_rank
+from gtpo_lit.sharding.first_rank import empty_policy, load_on_first_rank, share
 from gtpo_lit.sharding.shard import blocks
 
 
@@ -108,14 +108,14 @@ def _wrap(model: PreTrainedModel, device: torch.device, options: WrapOptions) ->
     inside = {id(part) for layer in blocks(model) for part in layer.modules()}
     for part in model.modules():
         if id(part) not in inside:
-            _give_memory(part, device)
+            _fill(part, device)
     # Emptying parameters unties them.
     model.tie_weights()
     for parent in [part for part in model.modules() if isinstance(part, nn.ModuleList)]:
         for index, layer in enumerate(parent):
             if id(layer) in layers:
                 for part in layer.modules():
-                    _give_memory(part, device)
+                    _fill(part, device)
                 parent[index] = FullyShardedDataParallel(layer, **arguments)
     root = FullyShardedDataParallel(model, **arguments)
     with warnings.catch_warnings():
@@ -132,7 +132,6 @@ def _arguments(device: torch.device, options: WrapOptions) -> dict[str, Any]:
         "device_id": device,  # a CPU, too, which torch takes only if it is named
         "device_mesh": init_device_mesh(device.type, (dist.get_world_size(),)),
         "use_orig_params": True,
-        "sync_module_states": True,
         "sharding_strategy": ShardingStrategy.FULL_SHARD
         if options.reshard_after_forward
         else ShardingStrategy.SHARD_GRAD_OP,
@@ -146,8 +145,13 @@ def _arguments(device: torch.device, options: WrapOptions) -> dict[str, Any]:
     return arguments
 
 
-def _give_memory(module: nn.Module, device: torch.device) -> None:
-    """Room on `device` for the tensors of `module` itself that have none."""
-    own = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
-    if any(tensor.is_meta for tensor in own):
+def _fill(module: nn.Module, device: torch.device) -> None:
+    """Rank 0's values for the tensors of `module` itself; torch shares none of them on CPUs."""
+    if any(tensor.is_meta for tensor in _own(module)):
         module.to_empty(device=device, recurse=False)
+    for tensor in _own(module):
+        share(tensor)
+
+
+def _own(module: nn.Module) -> list[Tensor]:
+    return [*module.parameters(recurse=False), *module.buffers(recurse=False)]
