@@ -34,6 +34,7 @@ def assert_same_steps(runs, steps, *options):
     assert_same(runs.rows(name="one"), runs.rows(name="two"), 1e-5)
 
 
+@pytest.mark.slow
 def test_two_steps_are_those_of_one_rank(runs):
     assert_same_steps(runs, 2)
 
