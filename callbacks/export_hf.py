@@ -120,7 +120,7 @@ class ExportHF(Callback):
         target = self._root(trainer) / name
         if trainer.is_global_zero:
             replace_folder(target, pl_module.policy.export)
-        elif any(hasattr(value, "full_tensor") for value in pl_module.parameters()):
+        elif pl_module.policy.is_sharded:
             # Putting sharded weights together takes all ranks; this one writes nothing.
             pl_module.policy.export(target)
         trainer.strategy.barrier("ExportHF")

@@ -14,6 +14,7 @@ import yaml
 
 from gtpo_lit.durable import move_into_place, remove
 from gtpo_lit.policy import PolicySpec
+from gtpo_lit.sharding.full_state import numbered
 from gtpo_lit.torn_checkpoint import META, why_torn
 
 DESCRIPTION = """\
@@ -94,21 +95,6 @@ def unwrapped(weights: Mapping[str, Any]) -> dict[str, Any]:
     {'policy.model.lm_head.weight': 1}
     """
     return {_WRAPPERS.sub("", name): value for name, value in weights.items()}
-
-
-def numbered(state: Mapping[str, Any]) -> dict[str, Any]:
-    """An optimiser's state by number, as torch's optimisers take it, from one by name.
-
-    >>> numbered({"state": {"b": {"step": 2}}, "param_groups": [{"lr": 1.0, "params": ["a", "b"]}]})
-    {'state': {1: {'step': 2}}, 'param_groups': [{'lr': 1.0, 'params': [0, 1]}]}
-    """
-    number: dict[Any, int] = {}
-    groups = []
-    for group in state["param_groups"]:
-        places = [number.setdefault(name, len(number)) for name in group["params"]]
-        groups.append({**group, "params": places})
-    states = {number[name]: value for name, value in state.get("state", {}).items()}
-    return {"state": states, "param_groups": groups}
 
 
 def save_file(content: Mapping[str, Any], output: Path) -> None:

@@ -26,7 +26,7 @@ from gtpo_lit.rollout.host import StepSource, refuse_changes
 from gtpo_lit.rollout.replica import Replica
 from gtpo_lit.schedule import Schedule
 from gtpo_lit.sharding import clip_gradients, gradient_norm, is_sharded
-from gtpo_lit.strategy import ShardedStrategy, refuse_unfit
+from gtpo_lit.strategy import FSDP1Strategy, ShardedStrategy, refuse_unfit
 from gtpo_lit.types import Graded, Rollouts
 
 
@@ -99,7 +99,7 @@ class PolicyModule(LightningModule):
     def _load(self) -> CausalPolicy:
         strategy = self.trainer.strategy
         refuse_unfit(strategy)
-        if isinstance(strategy, ShardedStrategy):
+        if isinstance(strategy, ShardedStrategy | FSDP1Strategy):
             return strategy.load_policy(self.policy_spec)
         return self.policy_spec.load()
 
@@ -234,7 +234,7 @@ class PolicyModule(LightningModule):
     def _meaning(self) -> dict[str, Any]:
         spec = self.policy_spec
         return {
-            "architecture": architecture(self.policy),
+            "architecture": architecture(self.policy.model),
             "policy.lora": spec.lora and spec.lora.meaning(),
             "base": self._base[0].meaning(spec) if self._base else None,
             "algorithm": type(self.algorithm).__name__,

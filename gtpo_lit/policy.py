@@ -24,6 +24,7 @@ from gtpo_lit.policy_adapters import adapted_layers, merged_state
 from gtpo_lit.policy_head import head_is_plain, output_head
 from gtpo_lit.policy_identity import fingerprint
 from gtpo_lit.policy_spec import PolicySpec
+from gtpo_lit.whole import is_sharded
 
 if TYPE_CHECKING:  # transformers takes seconds to import
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -87,6 +88,11 @@ class CausalPolicy(nn.Module):
         if mesh is None or mesh.device_type == "cpu":
             return torch.device(weight.device)
         return torch.device(mesh.device_type, torch.cuda.current_device())
+
+    @property
+    def is_sharded(self) -> bool:
+        """Whether some weight is split over ranks."""
+        return is_sharded(self.model)
 
     def forward(
         self,
@@ -213,9 +219,8 @@ class CausalPolicy(nn.Module):
 
     def _whole_weights(self) -> tuple[dict[str, Tensor] | None, bool]:
         """What is to be saved, None for the model's own weights, and whether this rank saves."""
-        split = any(hasattr(value, "full_tensor") for value in self.model.parameters())
-        first = not split or dist.get_rank() == 0
-        if split or adapted_layers(self.model):
+        first = not self.is_sharded or dist.get_rank() == 0
+        if self.is_sharded or adapted_layers(self.model):
             return merged_state(self.model, keep=first), first
         return None, first
 
@@ -226,11 +231,16 @@ class CausalPolicy(nn.Module):
             inputs["position_ids"] = (inputs["attention_mask"].cumsum(-1) - 1).clamp(min=0)
         return inputs
 
+    @property
+    def _network(self) -> nn.Module:
+        """What computes: the model without a wrapper that gathers its weights."""
+        return self.model
+
     def _output(self, inputs: dict[str, Any], positions: int) -> Any:
         """What the model itself returns, with logits of the last `positions` tokens at least."""
         if "logits_to_keep" in self._accepted:
             inputs = inputs | {"logits_to_keep": positions}
-        return self.model(**inputs)
+        return self._network(**inputs)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from gtpo_lit.policy_adapters import base_name, is_adapter
-from gtpo_lit.whole import whole
+from gtpo_lit.whole import named_parts, whole
 
 
 def fingerprint(model: nn.Module, *, base: bool = False) -> str:
@@ -21,16 +21,20 @@ def fingerprint(model: nn.Module, *, base: bool = False) -> str:
         base: leave adapters out.
     """
     digest = hashlib.sha256()
-    for name, parameter in model.named_parameters():
+    for name, part in named_parts(model):
         if base and is_adapter(name):
             continue
-        values = whole(parameter.detach()).cpu().contiguous()
+        values = whole(part).cpu().contiguous()
         digest.update(f"{base_name(name)} {values.dtype} {tuple(values.shape)};".encode())
         digest.update(values.reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 
-def architecture(policy: nn.Module) -> str:
-    """A hash of the names and shapes of all parameters, as 16 hex digits."""
-    shapes = [(name, tuple(value.shape)) for name, value in policy.named_parameters()]
+def architecture(model: nn.Module) -> str:
+    """A hash of the names and shapes of all parameters, as 16 hex digits.
+
+    A collective where FSDP1 splits the model.
+    """
+    # The names are those that the parameters have in the policy.
+    shapes = [(f"model.{name}", tuple(part.shape)) for name, part in named_parts(model)]
     return hashlib.sha256(repr(shapes).encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""FSDP2 and tensor parallelism for a trainer: `configs/strategy/fsdp2.yaml`."""
+"""FSDP2 and tensor parallelism for a trainer, and which strategies are refused."""
 
 from __future__ import annotations
 
@@ -15,12 +15,18 @@ from lightning.pytorch.strategies import (
 )
 from torch.distributed.fsdp import FSDPModule
 
+from gtpo_lit.fsdp1_strategy import FSDP1Strategy
 from gtpo_lit.policy import CausalPolicy
 from gtpo_lit.policy_spec import PolicySpec
-from gtpo_lit.sharding import ShardOptions, check_tensor_parallel, load_sharded
+from gtpo_lit.sharding import (
+    COMPUTE_DTYPES,
+    ShardOptions,
+    check_tensor_parallel,
+    load_sharded,
+)
 from gtpo_lit.sharding.shard_writer import shards_written_to
 
-COMPUTE_DTYPES = (None, "float32", "bfloat16", "float16")
+__all__ = ["FSDP1Strategy", "ShardedStrategy", "refuse_sharded_checkpoint", "refuse_unfit"]
 
 
 class ShardedStrategy(ModelParallelStrategy):
@@ -165,11 +171,12 @@ def refuse_unfit(strategy: Strategy) -> None:
         ValueError: naming the strategy and what to take instead.
     """
     wrapping = (FSDPStrategy, DeepSpeedStrategy, ModelParallelStrategy)
-    if isinstance(strategy, wrapping) and not isinstance(strategy, ShardedStrategy):
+    if isinstance(strategy, wrapping) and not isinstance(strategy, ShardedStrategy | FSDP1Strategy):
         raise ValueError(
             f"trainer.strategy = {type(strategy).__name__} cannot train a policy: take "
             "gtpo_lit.strategy.ShardedStrategy (configs/strategy/fsdp2.yaml), which splits it by "
-            "FSDP2 on GPUs and CPUs"
+            "FSDP2, or gtpo_lit.strategy.FSDP1Strategy (configs/strategy/fsdp.yaml), by FSDP1; "
+            "both on GPUs and CPUs"
         )
 
 

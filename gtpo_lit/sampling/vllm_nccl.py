@@ -14,6 +14,7 @@ from gtpo_lit.sampling.vllm_http import ServerError
 from gtpo_lit.sampling.vllm_push import Failures, on_each
 from gtpo_lit.sampling.vllm_remote import RemoteEngine
 from gtpo_lit.sampling.weights import named_weights, whole_weights
+from gtpo_lit.whole import is_piece
 
 
 class NCCLTransport:
@@ -39,8 +40,13 @@ class NCCLTransport:
         """See `Transport`.
 
         Raises:
-            ValueError: the weights are not on a GPU.
+            ValueError: the weights are not on a GPU, or FSDP1 splits them.
         """
+        if any(is_piece(parameter) for parameter in model.parameters()):
+            raise ValueError(
+                "transport 'nccl' does not take a policy that FSDP1 splits: use transport 'file', "
+                "or configs/strategy/fsdp2.yaml"
+            )
         device = next(model.parameters()).device
         if device.type != "cuda":
             raise ValueError(

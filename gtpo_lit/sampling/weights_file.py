@@ -117,11 +117,12 @@ def weights_file(model: nn.Module, path: Path | None) -> Iterator[OSError | None
 
 
 def _write(model: nn.Module, path: Path) -> OSError | None:
-    weights = whole_weights(model)
+    named = named_weights(model)
+    weights = whole_weights(model, named)
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb", buffering=0) as file:
-            _write_all(file, memoryview(header_of(named_weights(model))))
+            _write_all(file, memoryview(header_of(named)))
             for _, tensor in weights:
                 values = tensor.cpu().contiguous().reshape(-1).view(torch.uint8)
                 _write_all(file, values.numpy().data)

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
+
+from gtpo_lit.whole import is_piece
 
 
 def gradient_norm(parameters: Sequence[nn.Parameter]) -> Tensor:
@@ -18,8 +21,10 @@ def gradient_norm(parameters: Sequence[nn.Parameter]) -> Tensor:
     Returns:
         [] float32 or better; 0 without any gradient.
     """
-    norms: list[Tensor] = []
-    for gradients in _by_mesh([p.grad for p in parameters if p.grad is not None]):
+    pieces = [parameter for parameter in parameters if is_piece(parameter)]
+    others = [p.grad for p in parameters if p.grad is not None and not is_piece(p)]
+    norms = [_norm_of_pieces(pieces)] if pieces else []
+    for gradients in _by_mesh(others):
         norm: Any = torch.nn.utils.get_total_norm(gradients, foreach=_foreach(gradients))
         norms.append(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
     if len(norms) == 1:
@@ -38,6 +43,16 @@ def clip_gradients(parameters: Sequence[nn.Parameter], max_norm: float) -> None:
     for parameter in parameters:
         if parameter.grad is not None:
             parameter.grad.mul_(scale)
+
+
+def _norm_of_pieces(pieces: Sequence[nn.Parameter]) -> Tensor:
+    """[] of gradients that FSDP1 splits over all ranks; a rank may have none of them."""
+    gradients = [piece.grad for piece in pieces if piece.grad is not None]
+    dtype = torch.promote_types(pieces[0].dtype, torch.float32)
+    norm = torch.nn.utils.get_total_norm(gradients).to(pieces[0].device, dtype)
+    total = norm.square()
+    dist.all_reduce(total)
+    return total.sqrt()
 
 
 def _by_mesh(gradients: Sequence[Tensor]) -> list[list[Tensor]]:

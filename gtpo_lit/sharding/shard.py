@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +11,10 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
-from transformers import AutoModelForCausalLM
 
 from gtpo_lit.policy import CausalPolicy
-from gtpo_lit.policy_adapters import adapt
 from gtpo_lit.policy_spec import PolicySpec
+from gtpo_lit.sharding.first_rank import channel, empty_policy, load_on_first_rank
 from gtpo_lit.sharding.tensor_parallel import split_blocks
 
 
@@ -30,11 +28,6 @@ class ShardOptions:
     """What blocks compute in, such as `bfloat16`; the shards and the sums stay in their own."""
     cpu_offload: bool = False
     """Keep shards, gradients and optimiser states in the memory of the CPU."""
-
-
-def is_sharded(module: nn.Module) -> bool:
-    """Whether some parameter is split over ranks."""
-    return any(isinstance(parameter, DTensor) for parameter in module.parameters())
 
 
 def load_sharded(
@@ -55,8 +48,8 @@ def load_sharded(
     Raises:
         ValueError: what `PolicySpec.load` raises, on every rank.
     """
-    whole = _by_first_rank(spec)
-    policy = _empty(spec, whole)
+    whole = load_on_first_rank(spec)
+    policy = empty_policy(spec, whole)
     if mesh["tensor_parallel"].size() > 1:
         split_blocks(policy.model.base_model, policy.model.config, mesh["tensor_parallel"])
     _shard(policy, mesh["data_parallel"], options)
@@ -66,49 +59,6 @@ def load_sharded(
     policy.model.tie_weights()
     _fill(policy, whole, home)
     policy.train()
-    return policy
-
-
-def _by_first_rank(spec: PolicySpec) -> CausalPolicy | None:
-    """The whole policy on rank 0; an error there is raised on all ranks."""
-    whole, failure = None, [None]
-    if dist.get_rank() == 0:
-        try:
-            whole = spec.load()
-            whole.has_plain_head()  # asked of whole weights, known for the sharded ones
-        except Exception as error:
-            failure = [error]  # type: ignore[list-item]
-    dist.broadcast_object_list(failure, src=0)
-    if failure[0] is not None:
-        raise failure[0]
-    return whole
-
-
-def _empty(spec: PolicySpec, whole: CausalPolicy | None) -> CausalPolicy:
-    """A policy of the same architecture without memory."""
-    facts: list[Any] = [None]
-    if whole is not None:
-        model = whole.model
-        generation = copy.deepcopy(model.generation_config)
-        facts = [(model.config, model.dtype, generation, whole.has_plain_head())]
-    dist.broadcast_object_list(facts, src=0)
-    config, dtype, generation, plain = facts[0]
-    auto: Any = AutoModelForCausalLM  # its methods carry no types
-    with torch.device("meta"):
-        model = auto.from_config(
-            config,
-            dtype=dtype,
-            attn_implementation=config._attn_implementation,
-            trust_remote_code=spec.trust_remote_code,
-        )
-    model.generation_config = generation
-    if spec.gradient_checkpointing:
-        model.gradient_checkpointing_enable({"use_reentrant": False})
-    policy = CausalPolicy(
-        model.train(), spec.load_tokenizer(), chunk_size=spec.chunk_size, plain_head=plain
-    )
-    if spec.lora is not None:
-        adapt(policy, spec.lora)
     return policy
 
 
@@ -153,7 +103,7 @@ def _fill(policy: CausalPolicy, whole: CausalPolicy | None, home: torch.device) 
             if name in source
             else torch.empty(target.shape, dtype=target.dtype)
         )
-        value = value.to(_channel())
+        value = value.to(channel())
         dist.broadcast(value, src=0)
         if isinstance(target, DTensor):
             shard = distribute_tensor(
@@ -165,16 +115,6 @@ def _fill(policy: CausalPolicy, whole: CausalPolicy | None, home: torch.device) 
             target.to_local().copy_(shard.to_local())
         else:
             target.copy_(value.to(home))
-
-
-def _channel() -> torch.device:
-    """Where a collective of the default group wants its tensors."""
-    backend = dist.get_backend()
-    return (
-        torch.device("cuda", torch.cuda.current_device())
-        if backend == "nccl"
-        else torch.device("cpu")
-    )
 
 
 def _tensors(model: nn.Module) -> dict[str, Tensor]:

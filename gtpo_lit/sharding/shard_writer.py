@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch.distributed.checkpoint
-from torch.distributed.checkpoint import FileSystemWriter
+from torch.distributed.checkpoint.filesystem import FileSystemWriter
 from torch.distributed.checkpoint.api import CheckpointException
 
 

@@ -10,7 +10,7 @@ from transformers import AutoModelForCausalLM
 
 from gtpo_lit.policy import CausalPolicy
 from gtpo_lit.policy_adapters import adapted_layers, base_name, is_adapter, merged_weight
-from gtpo_lit.whole import whole
+from gtpo_lit.whole import named_parts, whole
 
 
 def whole_twin(policy: CausalPolicy) -> CausalPolicy:
@@ -41,7 +41,7 @@ def whole_twin(policy: CausalPolicy) -> CausalPolicy:
 def copy_weights(policy: CausalPolicy, twin: CausalPolicy) -> None:
     """Give `twin` the weights of `policy`, adapters merged, one by one. A collective."""
     targets, layers = dict(twin.model.named_parameters()), adapted_layers(policy.model)
-    for full_name, value in policy.model.named_parameters():
+    for full_name, value in named_parts(policy.model):
         if not is_adapter(full_name):
             name, weight = base_name(full_name), whole(value)
             targets[name].copy_(merged_weight(layers[name], weight) if name in layers else weight)

@@ -36,6 +36,7 @@ NOT_RUN = {
     "configs/smollm2.yaml": "needs the model folder that `make smollm2` converts",
     "configs/sampler/vllm.yaml": "needs vLLM; test_vllm_runs.py runs it",
     "configs/strategy/ddp.yaml": "starts a second process; test_distributed.py runs it",
+    "configs/strategy/fsdp.yaml": "starts a second process; test_fsdp1.py runs it",
     "configs/strategy/fsdp2.yaml": "starts a second process; test_sharding.py runs it",
     "configs/strategy/ddp_multinode.yaml": "needs 64 processes; test_two_nodes.py runs it with two",
 }

@@ -12,7 +12,12 @@ from lightning.pytorch.strategies import (
 
 from gtpo_lit.policy_lora import LoRA
 from gtpo_lit.policy_spec import PolicySpec
-from gtpo_lit.strategy import ShardedStrategy, refuse_sharded_checkpoint, refuse_unfit
+from gtpo_lit.strategy import (
+    FSDP1Strategy,
+    ShardedStrategy,
+    refuse_sharded_checkpoint,
+    refuse_unfit,
+)
 
 
 @pytest.mark.parametrize(
@@ -40,9 +45,17 @@ def test_adapters_do_not_split_inside_blocks():
         ShardedStrategy(tensor_parallel_size=2).load_policy(PolicySpec(lora=LoRA()))
 
 
+def test_fsdp1_names_what_it_does_not_take():
+    with pytest.raises(ValueError, match=r"compute_dtype must be one of .*, got 'bf16'"):
+        FSDP1Strategy(compute_dtype="bf16")
+    with pytest.raises(ValueError, match=r"model\.policy\.lora with FSDP1Strategy"):
+        FSDP1Strategy().load_policy(PolicySpec(lora=LoRA()))
+
+
 def test_strategies_that_wrap_the_module_are_refused():
     refuse_unfit(DDPStrategy())
     refuse_unfit(ShardedStrategy())
+    refuse_unfit(FSDP1Strategy())
     with pytest.raises(ValueError, match="ModelParallelStrategy cannot train a policy: take gtpo"):
         refuse_unfit(ModelParallelStrategy())
 

@@ -8,8 +8,8 @@ import pytest
 from lightning.pytorch.strategies import DDPStrategy, FSDPStrategy, SingleDeviceStrategy
 
 from gtpo_lit.lightning_cli import GtpoCLI
-from gtpo_lit.sharding import ShardOptions
-from gtpo_lit.strategy import ShardedStrategy, refuse_unfit
+from gtpo_lit.sharding import ShardOptions, WrapOptions
+from gtpo_lit.strategy import FSDP1Strategy, ShardedStrategy, refuse_unfit
 
 ROOT = Path(__file__).parents[2]
 SIX_HOURS = datetime.timedelta(hours=6)
@@ -62,7 +62,23 @@ def test_fsdp2(here):
     assert (strategy._data_parallel_size, strategy._tensor_parallel_size) == ("auto", 1)
 
 
-def test_fsdp1_is_refused_with_what_to_take_instead():
+def test_fsdp1_around_the_policy(here):
+    trainer = trainer_of("fsdp.yaml")
+    strategy = trainer.strategy
+    assert type(strategy) is FSDP1Strategy
+    assert (trainer.world_size, trainer.num_nodes, trainer.num_devices) == (2, 1, 2)
+    assert strategy._timeout == SIX_HOURS
+    assert strategy.wrap_options == WrapOptions()
+    refuse_unfit(strategy)
+
+
+def test_fsdp1_takes_no_other_precision_than_the_policy_s(here):
+    args = [*overlays("fsdp.yaml"), "--trainer.logger=false", "--trainer.precision=bf16-mixed"]
+    with pytest.raises(ValueError, match=r"trainer.precision = 'bf16-mixed' .* set compute_dtype"):
+        GtpoCLI(args=args, run=False)
+
+
+def test_fsdp1_around_the_module_is_refused_with_what_to_take_instead():
     # On a CPU Lightning itself refuses it first.
     with pytest.raises(ValueError, match=r"FSDPStrategy cannot train a policy: take gtpo_lit"):
         refuse_unfit(FSDPStrategy())
