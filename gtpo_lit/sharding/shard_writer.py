@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import torch.distributed.checkpoint
-from torch.distributed.checkpoint.filesystem import FileSystemWriter
 from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.filesystem import FileSystemWriter
 
 
 class ShardWriter(FileSystemWriter):
