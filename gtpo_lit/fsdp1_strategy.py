@@ -19,7 +19,7 @@ from torch.nn import Module
 
 from gtpo_lit.policy import CausalPolicy
 from gtpo_lit.policy_spec import PolicySpec
-from gtpo_lit.sharding import COMPUTE_DTYPES, WrapOptions, load_wrapped
+from gtpo_lit.sharding import COMPUTE_DTYPES, WrapOptions, clip_gradients, load_wrapped
 from gtpo_lit.sharding.full_state import (
     full_optimizer_state,
     full_weights,
@@ -147,6 +147,10 @@ class AsLoaded(FSDPPrecision):
 
     def __init__(self) -> None:
         super().__init__("32-true")
+
+    def clip_grad_by_norm(self, optimizer: Any, clip_val: int | float, *_: Any) -> None:
+        """Clip by the norm over all ranks, which Lightning's own does not know. A collective."""
+        clip_gradients([*self.main_params(optimizer)], clip_val)
 
     def convert_module(self, module: Module) -> Module:
         """The module as it is."""
