@@ -54,7 +54,8 @@ def _try(write: Callable[[], object]) -> str | None:
     """What went wrong, as text."""
     try:
         write()
-    except (OSError, RuntimeError, CheckpointException) as error:
+    except (Exception, CheckpointException) as error:
+        # A state that cannot be pickled may raise anything, too, and the other ranks wait.
         return f"{type(error).__name__}: {error}"
     return None
 
