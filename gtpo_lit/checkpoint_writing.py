@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lightning.pytorch import Trainer
+from torch.distributed.checkpoint.api import CheckpointException
 
 from gtpo_lit.durable import move_into_place, remove
 from gtpo_lit.rollout.exchange import all_gather
@@ -53,7 +54,8 @@ def _try(write: Callable[[], object]) -> str | None:
     """What went wrong, as text."""
     try:
         write()
-    except (OSError, RuntimeError) as error:
+    except (Exception, CheckpointException) as error:
+        # A state that cannot be pickled may raise anything, too, and the other ranks wait.
         return f"{type(error).__name__}: {error}"
     return None
 

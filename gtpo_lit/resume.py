@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lightning_utilities.core.rank_zero import rank_zero_only
+from lightning.pytorch.utilities import rank_zero_only
 
 from gtpo_lit.run_folder import RunFolder, checkpoint_step, last_checkpoint
 from gtpo_lit.torn_checkpoint import why_torn

@@ -72,9 +72,10 @@ def abandon(folder: RunFolder) -> None:
     (folder.path / LOCK).unlink(missing_ok=True)
     shutil.rmtree(folder.path / "tensorboard", ignore_errors=True)
     for path in (folder.path, folder.path.parent, folder.path.parent.parent):
-        if any(path.iterdir()):
+        try:
+            path.rmdir()
+        except OSError:  # there is more in it, or it is a link, a mount or the working folder
             return
-        path.rmdir()
 
 
 def _origin(checkpoint: Path) -> RunFolder | None:
