@@ -41,6 +41,7 @@ class Preemption(Callback):
         self.notice: StopNotice | None = None
         self._trainer: Trainer | None = None
         self._saved_last = False
+        self._announced = False
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Take SIGTERM over from Lightning, whose handler waits for other ranks within itself."""
@@ -66,13 +67,13 @@ class Preemption(Callback):
             Preempted: it does not fit into `grace_seconds`.
         """
         assert self.notice is not None
-        first = self.notice.decision is None
-        decision = self.notice.ask()
-        if decision == "stop":
+        if self.notice.ask() == "stop":
             self.notice.let_others_see()
             self._say(f"stops at once, in RL step {self._step()}")
             raise Preempted
-        if first:
+        # The thread that listens may have decided before the main thread comes here.
+        if not self._announced:
+            self._announced = True
             self._print(
                 f"RL step {self._step()} is thought to end within run.grace_seconds = "
                 f"{self.grace_seconds:g}; the run stops after it"

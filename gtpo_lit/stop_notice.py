@@ -88,6 +88,8 @@ class StopNotice:
         limit: float | None = None
         while not self._closed.is_set():
             heard, _, _ = select.select([self._ears[0]], [], [], _POLL)
+            if self._closed.is_set():  # while this waited; what comes now is no concern of it
+                break
             signals = os.read(self._ears[0], 1024) if heard else b""
             if limit is not None and time.monotonic() > limit:
                 _end_hard()

@@ -29,6 +29,7 @@ def rollouts_of(mask, entropy, correct, truncated=None, loss_mask=None):
 
 
 def test_entropy_is_a_token_mean_that_no_pad_enters() -> None:
+    """Report B3: 10/6 by tokens; neither 2.5 with pads nor 1.5 by sequences."""
     batch = rollouts_of(
         [[1, 1, 0, 0], [1, 1, 1, 1]], [[1.0, 1.0, 5.0, 5.0], [2.0, 2.0, 2.0, 2.0]], [True, False]
     )
@@ -38,13 +39,14 @@ def test_entropy_is_a_token_mean_that_no_pad_enters() -> None:
 
 
 def test_entropy_weighs_tokens_and_not_ranks() -> None:
-    # Ten tokens at 1.0 sampled on one rank, ninety at 2.0 on the other.
+    """Report B3: ten tokens at 1.0 on one rank, ninety at 2.0 on the other: 1.90, not 1.50."""
     mask = [[1] * 10 + [0] * 80, [1] * 90]
     batch = rollouts_of(mask, [[1.0] * 90, [2.0] * 90], [False, False])
     assert entropy_means(batch)["train/entropy/mean"] == pytest.approx(1.9, abs=1e-12)
 
 
 def test_sides_without_a_token_are_left_out() -> None:
+    """Report B3: a batch without a token logs nothing rather than NaN."""
     one = rollouts_of([[1, 0], [0, 0]], [[0.5, 9.0], [9.0, 9.0]], [False, True])
     assert entropy_means(one) == {"train/entropy/mean": 0.5, "train/entropy/wrong": 0.5}
     none = rollouts_of([[0, 0]], [[float("nan"), 9.0]], [True])

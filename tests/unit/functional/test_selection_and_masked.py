@@ -43,6 +43,15 @@ def test_means_skip_what_is_masked():
     assert masked_mean(values, torch.zeros(2, 4).bool()).item() == 0.0
 
 
+@pytest.mark.parametrize("pad", [1.0, -1.0, float("nan"), float("inf")])
+def test_what_stands_in_for_pads_never_counts(pad):
+    """Report B3: log-probs of -0.5 and pads stored as +1 give 0.5 a token, nothing negative."""
+    logp = torch.tensor([[-0.5, -0.5, pad, pad]])
+    mask = torch.tensor([[1, 1, 0, 0]]).bool()
+    assert masked_mean(-logp, mask).item() == 0.5
+    assert row_mean(-logp, mask).tolist() == [0.5]
+
+
 def test_moments_by_segment():
     values = torch.tensor([1.0, 3.0, 7.0, 100.0, 0.1, 0.1, 0.1])
     index = torch.tensor([0, 0, 1, 0, 2, 2, 2])

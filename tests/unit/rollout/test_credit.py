@@ -78,3 +78,59 @@ def test_the_filter_leaves_the_denominator_with_what_is_left(step):
     assert output.loss == 0
     assert torch.equal(logp.grad, torch.zeros(4, 4))
     assert all(torch.isfinite(value) for value in output.metrics.values())
+
+
+def _lengths(truncated):
+    """Report A1's completions of 10, 15 and 5 tokens, each token with a loss of 1."""
+    mask = torch.arange(15)[None] < torch.tensor([10, 15, 5])[:, None]
+    return without_truncated(
+        Rollouts(
+            input_ids=torch.zeros(3, 15).long(),
+            attention_mask=mask,
+            mask=mask,
+            loss_mask=mask,
+            group=torch.zeros(3).long(),
+            reward=torch.zeros(3),
+            correct=torch.zeros(3).bool(),
+            truncated=torch.tensor(truncated),
+            temperature=1.0,
+            logp_old=torch.zeros(3, 15),
+            entropy=torch.ones(3, 15),
+            advantages=-torch.ones(3),
+        )
+    )
+
+
+def _losses(rollouts, rows):
+    """The parts that micro-batches of `rows` add to a step's loss, its gradient and metrics."""
+    algorithm = DAPO()
+    whole = settle(rollouts, algorithm, lambda seen: seen)
+    logp = torch.zeros(3, 15, requires_grad=True)
+    total, metrics = 0.0, []
+    for some in rows:
+        part = algorithm.loss(logp[some], torch.ones(len(some), 15), whole.rows(some))
+        part.loss.backward()
+        total += part.loss.item()
+        metrics.append(part.metrics)
+    return total, logp.grad, metrics
+
+
+@pytest.mark.parametrize("rows", [[[0, 1, 2]], [[2, 0], [1]], [[0], [1], [2]]])
+def test_a_completion_that_the_limit_cut_does_not_dilute_the_loss(rows):
+    """Report A1: 25 kept tokens of loss 1 are 25 / 25 = 1.0, not 25 / 30, however they are cut."""
+    total, gradient, _ = _losses(_lengths([False, False, True]), rows)
+    assert total == pytest.approx(1.0, abs=1e-6)
+    assert gradient[0, :10].tolist() == pytest.approx([1 / 25] * 10)
+    assert gradient[1].tolist() == pytest.approx([1 / 25] * 15)
+    assert gradient[2].tolist() == [0.0] * 15
+
+
+@pytest.mark.parametrize("rows", [[[0, 1, 2]], [[0], [1], [2]]])
+def test_a_step_of_nothing_but_cut_completions_has_no_gradient(rows):
+    """Report A1, second case: loss and every gradient exactly 0, and all that is logged finite."""
+    total, gradient, metrics = _losses(_lengths([True, True, True]), rows)
+    assert total == 0.0
+    assert gradient.tolist() == [[0.0] * 15] * 3
+    assert all(bool(value.isfinite()) for part in metrics for value in part.values())
+    assert {"kl/old", "ratio/mean"} <= metrics[0].keys()
+    assert all(part["kl/old"].item() == 0.0 for part in metrics)
