@@ -11,7 +11,6 @@ import contextlib
 import importlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.kills.faults import install
+from gtpo_lit.sampling.vllm_nccl import free_port
 
 KILL = "GTPO_LIT_KILL"
 ROOT = Path(__file__).parents[2]
@@ -63,7 +63,7 @@ class Job:
             if fresh:
                 self.pids.append(_interpreter(arguments, file.fileno(), fault))
             else:
-                port = _free_port()
+                port = free_port()
                 for rank in range(ranks):
                     environment = _as_torchrun(rank, ranks, port) if ranks > 1 else {}
                     self.pids.append(_fork(arguments, file.fileno(), environment, fault))
@@ -175,9 +175,3 @@ def _as_torchrun(rank: int, ranks: int, port: int) -> dict[str, str]:
         "LOCAL_WORLD_SIZE": str(ranks),
         "GROUP_RANK": "0",
     }
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])

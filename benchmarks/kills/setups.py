@@ -25,6 +25,7 @@ SETUPS: dict[str, Setup] = {
     "single": Setup(),
     "ddp": Setup(options=(_overlay("strategy/ddp"),), ranks=2),
     "fsdp2": Setup(options=(_overlay("strategy/fsdp2"),), ranks=2, sharded=True),
+    "fsdp": Setup(options=(_overlay("strategy/fsdp"),), ranks=2),
     "lora": Setup(options=(_overlay("policy/lora"),)),
 }
 """By name; one line adds a set-up."""

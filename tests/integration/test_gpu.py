@@ -24,7 +24,7 @@ def options(strategy, devices):
         *ACCELERATOR,
         *STRATEGIES[strategy][1],
         f"--trainer.devices={devices}",
-        # As many prompts in a batch of the sampler whatever the number of ranks.
+        # They divide by the number of ranks.
         "--data.micro_batches=2",
     )
 
