@@ -234,7 +234,7 @@ class PolicyModule(LightningModule):
     def _meaning(self) -> dict[str, Any]:
         spec = self.policy_spec
         return {
-            "architecture": architecture(self.policy.model),
+            "architecture": architecture(self.policy),
             "policy.lora": spec.lora and spec.lora.meaning(),
             "base": self._base[0].meaning(spec) if self._base else None,
             "algorithm": type(self.algorithm).__name__,

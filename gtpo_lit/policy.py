@@ -5,8 +5,6 @@ from __future__ import annotations
 import inspect
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +12,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from gtpo_lit.eval_mode import eval_mode
 from gtpo_lit.functional.logprob import (
     linear_logprob,
     linear_logprob_entropy,
@@ -241,18 +240,6 @@ class CausalPolicy(nn.Module):
         if "logits_to_keep" in self._accepted:
             inputs = inputs | {"logits_to_keep": positions}
         return self._network(**inputs)
-
-
-@contextmanager
-def eval_mode(module: nn.Module) -> Iterator[None]:
-    """Switch to eval mode, and put every submodule back into its own mode afterwards."""
-    modes = [(child, child.training) for child in module.modules()]
-    module.eval()
-    try:
-        yield
-    finally:
-        for child, training in modes:
-            child.training = training
 
 
 def _end_token_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:

@@ -30,11 +30,10 @@ def fingerprint(model: nn.Module, *, base: bool = False) -> str:
     return digest.hexdigest()
 
 
-def architecture(model: nn.Module) -> str:
+def architecture(policy: nn.Module) -> str:
     """A hash of the names and shapes of all parameters, as 16 hex digits.
 
-    A collective where FSDP1 splits the model.
+    A collective where FSDP1 splits the policy.
     """
-    # The names are those that the parameters have in the policy.
-    shapes = [(f"model.{name}", tuple(part.shape)) for name, part in named_parts(model)]
+    shapes = [(name, tuple(part.shape)) for name, part in named_parts(policy)]
     return hashlib.sha256(repr(shapes).encode()).hexdigest()[:16]

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from gtpo_lit.eval_mode import eval_mode
 from gtpo_lit.functional.logprob import logits_logprob, logits_logprob_entropy
-from gtpo_lit.policy import CausalPolicy, eval_mode
+from gtpo_lit.policy import CausalPolicy
 from gtpo_lit.sampling.sampler import Sampler
 from gtpo_lit.sampling.settings import check_settings
 from gtpo_lit.sampling.streams import gumbel_noise
