@@ -57,6 +57,15 @@ class Preemption(Callback):
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         """Give SIGTERM back, unless it ends the run already."""
+        self._give_back()
+
+    def on_exception(
+        self, trainer: Trainer, pl_module: LightningModule, exception: BaseException
+    ) -> None:
+        """Give SIGTERM back: a run that fails has no teardown, and a notebook goes on."""
+        self._give_back()
+
+    def _give_back(self) -> None:
         if self.notice is not None and self.notice.decision is None:
             self.notice.close()
 

@@ -151,6 +151,26 @@ def fake_trainer(**changes):
     )
 
 
+@pytest.mark.parametrize("error", [RuntimeError("out of luck"), KeyboardInterrupt()])
+def test_a_run_that_fails_gives_sigterm_back_too(tmp_path, make, error, monkeypatch):
+    class Fails(Callback):
+        def on_train_batch_end(self, *args):
+            raise error
+
+    monkeypatch.setattr(signal, "signal", keep_sigint(signal.signal))
+    before, callback = signal.getsignal(signal.SIGTERM), make()
+    with pytest.raises(SystemExit if isinstance(error, KeyboardInterrupt) else RuntimeError):
+        small["run"](tmp_path, extra=(callback, Fails()), num_sanity_val_steps=0)
+    assert callback.notice is not None
+    assert signal.getsignal(signal.SIGTERM) == before
+    assert signal.set_wakeup_fd(-1) == -1
+
+
+def keep_sigint(signal_):
+    """Lightning ignores SIGINT for good once it got one."""
+    return lambda number, handler: number != signal.SIGINT and signal_(number, handler)
+
+
 def test_a_step_that_another_thread_has_decided_upon_is_announced_once(make, capfd):
     callback = make(60.0)
     callback.setup(fake_trainer(is_global_zero=True), None, "fit")
