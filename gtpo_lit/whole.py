@@ -42,7 +42,9 @@ def named_parts(model: nn.Module) -> list[tuple[str, Tensor]]:
     Each has the shape of the whole tensor, split or not; tied parameters come once, under their
     first name. A collective where FSDP1 splits the model.
     """
-    named = [(plain_name(name), one) for name, one in model.named_parameters()]
+    named: list[tuple[str, Tensor]] = [
+        (plain_name(name), one) for name, one in model.named_parameters()
+    ]
     if not any(is_piece(one) for _, one in named):
         # A `state_dict` may leave parameters out: a policy's, the base of its adapters.
         return named
