@@ -79,6 +79,7 @@ def main(args: list[str] | None = None) -> None:
     from lightning.fabric.utilities.exceptions import MisconfigurationException
 
     from gtpo_lit.lightning_cli import GtpoCLI, StartMark
+    from gtpo_lit.preemption import Preempted
     from gtpo_lit.strict_parser import report, traceback_wanted
 
     mark = StartMark()
@@ -91,6 +92,23 @@ def main(args: list[str] | None = None) -> None:
             mark.run_logger.abandon()
         report(str(error))
         raise SystemExit(2) from None
+    except Preempted as end:
+        if end.together:
+            leave_process_group()
+        raise
+    leave_process_group()
+
+
+def leave_process_group() -> None:
+    """End what the ranks share while Python is whole; all ranks must be out of their collectives.
+
+    A thread of gloo that still holds a tensor when the interpreter goes aborts the process, and a
+    run that has done all its work ends with a signal for an exit code.
+    """
+    import torch.distributed as dist
+
+    if dist.is_available() and dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def _without_training(command: Callable[[Sequence[str]], None], given: list[str]) -> None:

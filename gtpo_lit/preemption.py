@@ -16,10 +16,15 @@ from gtpo_lit.stop_notice import PREEMPTED, StopNotice
 
 
 class Preempted(SystemExit):
-    """The run ends here, with a code of its own, and can go on from its last checkpoint."""
+    """The run ends here, with a code of its own, and can go on from its last checkpoint.
 
-    def __init__(self) -> None:
+    Args:
+        together: whether all ranks end at this same point, in no collective.
+    """
+
+    def __init__(self, *, together: bool) -> None:
         super().__init__(PREEMPTED)
+        self.together = together
 
 
 class Preemption(Callback):
@@ -79,7 +84,7 @@ class Preemption(Callback):
         if self.notice.ask() == "stop":
             self.notice.let_others_see()
             self._say(f"stops at once, in RL step {self._step()}")
-            raise Preempted
+            raise Preempted(together=False)
         # The thread that listens may have decided before the main thread comes here.
         if not self._announced:
             self._announced = True
@@ -99,7 +104,7 @@ class Preemption(Callback):
         self.times.end()
         if self._saved_last:
             self._say("stops between two RL steps")
-            raise Preempted
+            raise Preempted(together=True)
         every = trainer.check_val_every_n_epoch
         validates = bool(every) and (trainer.current_epoch + 1) % int(every or 1) == 0
         self.times.begin(validates=validates)
