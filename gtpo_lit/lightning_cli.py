@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
@@ -64,6 +65,7 @@ class GtpoCLI(LightningCLI):
         **options: Any,
     ) -> None:
         self.mark = mark or StartMark()
+        self._asked = _first(args)
         defaults: dict[str, Any] = {
             "save_config_callback": SaveRunConfig,
             "trainer_defaults": dict(TRAINER_DEFAULTS),
@@ -74,11 +76,13 @@ class GtpoCLI(LightningCLI):
         }
         super().__init__(model_class, datamodule_class, args=args, **(defaults | options))
 
-    @staticmethod
-    def subcommands() -> dict[str, set[str]]:
-        """Fit, validate and test."""
+    def subcommands(self) -> dict[str, set[str]]:  # type: ignore[override]
+        """Fit, validate and test; that one alone which is asked for, since each takes a while."""
         found = LightningCLI.subcommands()
-        return {name: found[name] for name in ("fit", "validate", "test")}
+        names = ("fit", "validate", "test")
+        return {
+            name: found[name] for name in names if self._asked not in names or name == self._asked
+        }
 
     def init_parser(self, **options: Any) -> LightningArgumentParser:
         """Make a parser that goes by the command's name."""
@@ -187,3 +191,8 @@ class GtpoCLI(LightningCLI):
             if isinstance(logger, Follower):
                 logger.follow(run_logger)
         return [run_logger, *(one for one in loggers if one is not run_logger)]
+
+
+def _first(args: ArgsType) -> Any:
+    given = sys.argv[1:] if args is None else args
+    return given[0] if isinstance(given, list) and given else None

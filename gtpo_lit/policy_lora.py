@@ -19,18 +19,22 @@ class LoRA:
     """Low-rank adapters (arXiv 2106.09685): y = W x + alpha / rank * B A x, with W frozen.
 
     A starts random and B at 0, so that the adapted policy starts as its base.
+
+    Args:
+        rank: rows of A and columns of B.
+        alpha: the update is scaled by alpha / rank.
+        dropout: share of A's inputs that is dropped in passes with gradient; scores are
+            taken without.
+        target_modules: linear layers by the end of their names, such as `q_proj`; null
+            takes all but the head.
+        seed: of the initial A; null takes the run's, which `seed_everything` sets.
     """
 
     rank: int = 16
-    """Rows of A and columns of B."""
     alpha: float = 32.0
-    """The update is scaled by alpha / rank."""
     dropout: float = 0.0
-    """Share of A's inputs that is dropped in passes with gradient; scores are taken without."""
     target_modules: tuple[str, ...] | None = None
-    """Linear layers by the end of their names, such as `q_proj`; null takes all but the head."""
     seed: int | None = None
-    """Of the initial A; null takes the run's, which `seed_everything` sets."""
 
     def __post_init__(self) -> None:
         """Raise ValueError on values that no model could make right, naming option and value."""

@@ -27,24 +27,29 @@ HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
 
 @dataclass(frozen=True, kw_only=True)
 class PolicySpec:
-    """A pretrained causal LM by name. Building one reads nothing from disk."""
+    """A pretrained causal LM by name. Building one reads nothing from disk.
+
+    Args:
+        path: a model folder, a hub id, or `embedded:NAME` for a model that comes with the
+            package.
+        dtype: of the weights; `auto` takes the one they were saved in.
+        attn_implementation: attention kernel; null leaves the choice to transformers.
+        trust_remote_code: run model code that comes with the weights.
+        chunk_size: tokens that the output head takes at a time; null takes all at once.
+        gradient_checkpointing: compute layer activations again in the backward pass, to
+            save memory.
+        revision: branch, tag or commit of a hub id.
+        lora: train low-rank adapters alone; null trains all weights.
+    """
 
     path: str = "embedded:chains"
-    """A model folder, a hub id, or `embedded:NAME` for a model that comes with the package."""
     dtype: Dtype = "float32"
-    """Of the weights; `auto` takes the one they were saved in."""
     attn_implementation: str | None = "sdpa"
-    """Attention kernel; null leaves the choice to transformers."""
     trust_remote_code: bool = False
-    """Run model code that comes with the weights."""
     chunk_size: int | None = None
-    """Tokens that the output head takes at a time; null takes all at once."""
     gradient_checkpointing: bool = False
-    """Compute layer activations again in the backward pass, to save memory."""
     revision: str | None = None
-    """Branch, tag or commit of a hub id."""
     lora: LoRA | None = None
-    """Train low-rank adapters alone; null trains all weights."""
 
     def __post_init__(self) -> None:
         """Raise ValueError on values that no model could make right."""

@@ -13,15 +13,19 @@ from lightning.pytorch.cli import SaveConfigCallback
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """Where a run is kept: ``<root>/<name>/version_<N>``."""
+    """Where a run is kept: ``<root>/<name>/version_<N>``.
+
+    Args:
+        root: folder of all runs.
+        name: name of this run; its versions are counted under it.
+        grace_seconds: on SIGTERM, finish the RL step if its rest is thought to take no
+            longer; else stop at once. Set it to what the scheduler leaves between SIGTERM
+            and SIGKILL, less some seconds.
+    """
 
     root: str = "runs"
-    """Folder of all runs."""
     name: str = "run"
-    """Name of this run; its versions are counted under it."""
     grace_seconds: float = 0.0
-    """On SIGTERM, finish the RL step if its rest is thought to take no longer; else stop at once.
-    Set it to what the scheduler leaves between SIGTERM and SIGKILL, less some seconds."""
 
     def __post_init__(self) -> None:
         """Refuse names that are no folder below the root.

@@ -15,14 +15,18 @@ class Schedule:
         >>> warm = Schedule(kind="cosine", warmup_steps=2)
         >>> [round(warm.factor(step, total_steps=6), 3) for step in range(7)]
         [0.5, 1.0, 1.0, 0.854, 0.5, 0.146, 0.0]
+
+    Args:
+        kind: what follows the warm-up: the full rate, or half a cosine down to
+            `final_fraction`.
+        warmup_steps: optimiser steps of linear warm-up; the first step has 1/warmup_steps
+            of the rate.
+        final_fraction: what the cosine ends at, as a share of the full rate.
     """
 
     kind: Literal["constant", "cosine"] = "constant"
-    """What follows the warm-up: the full rate, or half a cosine down to `final_fraction`."""
     warmup_steps: int = 0
-    """Optimiser steps of linear warm-up; the first step has 1/warmup_steps of the rate."""
     final_fraction: float = 0.0
-    """What the cosine ends at, as a share of the full rate."""
 
     def __post_init__(self) -> None:
         """Refuse impossible numbers by name.

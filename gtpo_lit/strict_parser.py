@@ -169,7 +169,5 @@ _jsonargparse_rule = _rules.discard_init_args_on_class_path_change
 _rules.discard_init_args_on_class_path_change = _forget_arguments_of_other_class
 _jsonargparse_adapt = _rules.adapt_typehints
 _rules.adapt_typehints = _adapt_lists_whole
-# Keys from the top of a file are found below a subcommand, too; fields of dataclasses have help.
-set_parsing_settings(
-    omegaconf_absolute_to_relative_paths=True, docstring_parse_attribute_docstrings=True
-)
+# Keys from the top of a file are found below a subcommand, too.
+set_parsing_settings(omegaconf_absolute_to_relative_paths=True)

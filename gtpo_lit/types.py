@@ -37,18 +37,21 @@ class Problem:
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingSettings:
-    """How completions are drawn. The defaults draw from the policy itself."""
+    """How completions are drawn. The defaults draw from the policy itself.
+
+    Args:
+        temperature: softmax temperature; log-probs and entropies are taken at it.
+        top_p: nucleus mass; 1 is off.
+        top_k: number of most likely tokens kept; 0 is off.
+        min_p: least probability kept, relative to the likeliest token; 0 is off.
+        max_tokens: longest response, in tokens, the end token included.
+    """
 
     temperature: float = 1.0
-    """Softmax temperature; log-probs and entropies are taken at it."""
     top_p: float = 1.0
-    """Nucleus mass; 1 is off."""
     top_k: int = 0
-    """Number of most likely tokens kept; 0 is off."""
     min_p: float = 0.0
-    """Least probability kept, relative to the likeliest token; 0 is off."""
     max_tokens: int = 64
-    """Longest response, in tokens, the end token included."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -18,10 +18,13 @@ class DynamicSampling:
     """Keep only groups that have right and wrong answers, and draw more until the step is full.
 
     Source: DAPO, arXiv 2503.14476, Eq. 11. Accuracy decides, never a shaped or penalised reward.
+
+    Args:
+        max_rounds: most rounds of sampling in a step; then the step goes on with fewer
+            groups.
     """
 
     max_rounds: int = 10
-    """Most rounds of sampling in a step; then the step goes on with fewer groups."""
 
     def __post_init__(self) -> None:
         if self.max_rounds < 1:

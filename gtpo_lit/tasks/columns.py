@@ -9,16 +9,19 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnMap:
-    """The column of each field. A dot leads into nested columns: `prompt.0.content`."""
+    """The column of each field. A dot leads into nested columns: `prompt.0.content`.
+
+    Args:
+        question: what is asked.
+        answer: the reference answer, or a solution that holds it.
+        id: what names a row; its number in the file if not given.
+        source: where a row comes from; the name of the set if not given.
+    """
 
     question: str = "question"
-    """What is asked."""
     answer: str = "answer"
-    """The reference answer, or a solution that holds it."""
     id: str | None = None
-    """What names a row; its number in the file if not given."""
     source: str | None = None
-    """Where a row comes from; the name of the set if not given."""
 
     def named(self) -> dict[str, str]:
         """The columns in use by the field that each is for."""

@@ -21,12 +21,15 @@ _PROBE = "What is 2+2?"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Example:
-    """A question that is answered in the prompt already."""
+    """A question that is answered in the prompt already.
+
+    Args:
+        question: as in a problem; it goes through the template, too.
+        answer: what the policy should write to such a question, letter by letter.
+    """
 
     question: str
-    """As in a problem; it goes through the template, too."""
     answer: str
-    """What the policy should write to such a question, letter by letter."""
 
 
 class PromptTemplate:
