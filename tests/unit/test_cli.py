@@ -101,10 +101,10 @@ class Data(LightningDataModule):
 class QuickCLI(GtpoCLI):
     """Builds its parsers once for all tests: that takes most of a test's time."""
 
-    made: ClassVar[dict[tuple[bool, bool], dict[str, Any]]] = {}
+    made: ClassVar[dict[Any, dict[str, Any]]] = {}
 
     def setup_parser(self, add_subcommands: bool, *options: Any) -> None:
-        key = (add_subcommands, self.subclass_mode_data)
+        key = (add_subcommands, self.subclass_mode_data, *self.subcommands())
         if key not in self.made:
             before = set(vars(self))
             super().setup_parser(add_subcommands, *options)
@@ -430,6 +430,29 @@ def test_saved_config_can_be_given_again(make):
     assert seeds(again) == (6, 6)
     assert again.parser.dump(again.config, skip_unset=False) == text
     assert seeds(make("--config=saved.yaml", "--seed_everything=8")) == (8, 8)
+
+
+@pytest.mark.parametrize(
+    ("first", "offered"),
+    [
+        ("validate", ["validate"]),
+        ("validat", ["fit", "validate", "test"]),
+        ("--config=base.yaml", ["fit", "validate", "test"]),
+    ],
+)
+def test_of_the_subcommands_that_one_is_built_which_is_asked_for(first, offered, monkeypatch):
+    class Stop(Exception):
+        pass
+
+    class Offers(GtpoCLI):
+        def setup_parser(self, *_: Any) -> None:
+            raise Stop(list(self.subcommands()))
+
+    for args in ([first], None):
+        monkeypatch.setattr(sys, "argv", ["gtpo-lit", first])
+        with pytest.raises(Stop) as stop:
+            Offers(Model, Data, args=args)
+        assert stop.value.args == (offered,)
 
 
 @pytest.mark.parametrize("subcommand", ["fit", "validate", "test"])

@@ -16,10 +16,13 @@ HERE = __name__
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """A field that is a dataclass."""
+    """A field that is a dataclass.
+
+    Args:
+        length: how long it is.
+    """
 
     length: int = 3
-    """How long it is."""
 
 
 class Base:
@@ -155,9 +158,9 @@ def test_computed_links_are_refused_too(capsys):
     assert "total = 4 must be given as first, second, which decides it (now 3)" in line
 
 
-def test_attribute_docstrings_are_the_help(parser, capsys):
+def test_the_arguments_of_a_dataclass_have_help(parser, capsys):
     parser.print_help()
-    assert "How long it is." in capsys.readouterr().out
+    assert "how long it is." in capsys.readouterr().out
 
 
 def test_traceback_can_be_asked_for(parser, monkeypatch):
